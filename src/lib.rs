@@ -1,0 +1,12 @@
+//! agentsup: an init-style supervisor for one AI coding agent.
+//!
+//! Arrows point one way: `cli` → `supervisor` → {`policy`, `session`, `os`, `screen`, `log`}.
+//! `policy` and `session` know nothing of the others; all `unsafe` lives in `os`.
+
+pub mod cli;
+pub mod log;
+pub mod os;
+pub mod policy;
+pub mod screen;
+pub mod session;
+pub mod supervisor;

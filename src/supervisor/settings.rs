@@ -1,0 +1,44 @@
+//! What one supervisor has been told to do: settled by `cli`, never changed while it lives.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::policy::crash::{Numbers, OnClean, OnHalt, Restart};
+use crate::session::{Start, StateDir, Wish};
+
+pub struct Settings {
+    pub wish: Wish,
+    /// Where sockets, logs and state live; chosen and made by `session::state_dir`.
+    pub state_dir: StateDir,
+    pub start: Start,
+    pub io: Io,
+    /// Used while no terminal says otherwise.
+    pub size: Size,
+    pub restart: Restart,
+    pub on_clean: OnClean,
+    pub on_halt: OnHalt,
+    pub grace: Duration,
+    pub timeout: Option<Duration>,
+    pub crash: Numbers,
+    /// `[run] before_spawn`: non-zero refuses the spawn. Empty: none.
+    pub before_spawn: Vec<String>,
+    /// `[halt] notify`: told about a halt. Empty: none.
+    pub halt_notify: Vec<String>,
+    pub labels: Vec<(String, String)>,
+    pub log_max_bytes: u64,
+    pub journald: bool,
+    /// The config file, for the log.
+    pub config: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Io {
+    Pty,
+    Inherit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub cols: u16,
+    pub rows: u16,
+}
