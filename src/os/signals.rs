@@ -137,8 +137,9 @@ impl Inbox {
         let mut buffer = [0u8; RECORD * 64];
         while let Ok(n @ 1..) = nix::unistd::read(&self.pipe, &mut buffer) {
             for record in buffer[..n].chunks_exact(RECORD) {
-                let word =
-                    |at: usize| i32::from_ne_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]);
+                let word = |at: usize| {
+                    i32::from_ne_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]])
+                };
                 arrived.push(Arrived { signal: word(0), sent: word(4) != 0, sender: word(8) });
             }
             if n < buffer.len() {
