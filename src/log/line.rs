@@ -111,8 +111,10 @@ mod tests {
 
     #[test]
     fn a_run_begins_without_the_supervisor_tag() {
-        let event =
-            Event::new(Name::SessionStart).with("file", "/w/plan.md").with("pane", "%3").with("session", "s-1");
+        let event = Event::new(Name::SessionStart)
+            .with("file", "/w/plan.md")
+            .with("pane", "%3")
+            .with("session", "s-1");
         assert_eq!(line(&event, 5), "[5] session_start file=/w/plan.md pane=%3 session=s-1");
     }
 

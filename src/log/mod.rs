@@ -93,7 +93,8 @@ impl Log {
             self.for_the_file = Some(loss.after(self.for_the_file.take()));
         }
         if let Some(file) = &mut self.file {
-            let about_journald = self.for_the_file.as_ref().map(|loss| line(&loss.event(Sink::Journald), epoch));
+            let about_journald =
+                self.for_the_file.as_ref().map(|loss| line(&loss.event(Sink::Journald), epoch));
             let lines: Vec<String> = about_journald.into_iter().chain([line(&event, epoch)]).collect();
             if let Ok(ended) = file.write(&lines, epoch) {
                 self.for_the_file = None;
@@ -126,7 +127,8 @@ impl Log {
         if let Some(mut file) = self.file.take() {
             let epoch = epoch();
             let loss = self.for_the_file.take();
-            let lines: Vec<String> = loss.iter().map(|loss| line(&loss.event(Sink::Journald), epoch)).collect();
+            let lines: Vec<String> =
+                loss.iter().map(|loss| line(&loss.event(Sink::Journald), epoch)).collect();
             file.finish(&lines, epoch);
         }
         self.journald = None;

@@ -12,11 +12,14 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 use super::event::Event;
 use super::{Loss, Sink};
 
-/// Enough for every restart of a bad hour; a hung sink costs some tens of kilobytes, not more.
+/// Enough for every restart of a bad hour.
 const CAPACITY: usize = 256;
 
-/// A debug build, whose frames are the largest, works with half of it.
-const STACK: usize = 128 * 1024;
+/// What a hung sink may cost in memory: a command line with a prompt in it can be long.
+const CAPACITY_BYTES: usize = 256 * 1024;
+
+/// A debug build, whose frames are the largest, was seen to work with a quarter of it.
+const STACK: usize = 64 * 1024;
 
 /// The far end. It may block, and it lives on the ring's thread only.
 pub trait Deliver: Send + 'static {
@@ -40,6 +43,8 @@ struct Shared {
 /// Held for a push or a pop, never while something is delivered.
 struct State {
     queue: VecDeque<Entry>,
+    /// Of all values in the queue.
+    bytes: usize,
     /// Dropped since the last event that found room.
     dropped: u64,
     /// An event is on its way; it is lost if it never arrives.
@@ -65,6 +70,7 @@ impl Ring {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 queue: VecDeque::new(),
+                bytes: 0,
                 dropped: 0,
                 busy: false,
                 closing: false,
@@ -87,15 +93,20 @@ impl Ring {
     }
 
     pub fn push(&self, event: Event) {
+        let size = size(&event);
         let mut state = self.shared.lock();
+        // A single event is never too large: an empty ring takes it.
+        let full =
+            state.queue.len() >= CAPACITY || (!state.queue.is_empty() && state.bytes + size > CAPACITY_BYTES);
         if state.over {
             state.lost += 1;
-        } else if state.queue.len() >= CAPACITY {
+        } else if full {
             state.lost += 1;
             state.dropped += 1;
             state.error = "too slow".to_owned();
         } else {
             let dropped_before = std::mem::take(&mut state.dropped);
+            state.bytes += size;
             state.queue.push_back(Entry { event, dropped_before });
             self.shared.work.notify_one();
         }
@@ -111,6 +122,12 @@ impl Ring {
         let lost = state.ended - self.told;
         self.told = state.ended;
         (lost > 0).then(|| Loss { lost, error: state.error.clone() })
+    }
+
+    #[cfg(test)]
+    pub fn settled(&self) -> bool {
+        let state = self.shared.lock();
+        state.queue.is_empty() && !state.busy
     }
 
     /// Gives the thread `limit` to empty the ring, then leaves it behind: it may be blocked for
@@ -147,6 +164,7 @@ impl Shared {
                 return None;
             }
             if let Some(Entry { event, dropped_before }) = state.queue.pop_front() {
+                state.bytes -= size(&event);
                 state.busy = true;
                 return Some((Some(event), dropped_before));
             }
@@ -161,6 +179,10 @@ impl Shared {
             state = self.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
+}
+
+fn size(event: &Event) -> usize {
+    event.fields().iter().map(|(_, value)| value.len()).sum()
 }
 
 fn serve(shared: &Shared, sink: Sink, mut far_end: impl Deliver) {
