@@ -31,6 +31,13 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
+pub fn parse_positive(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        Duration::ZERO => Err(format!("`{text}` is no time at all; expected more than zero")),
+        duration => Ok(duration),
+    }
+}
+
 /// The shortest text that `parse` reads back as the same duration.
 pub fn show(duration: Duration) -> String {
     let millis = duration.as_millis();

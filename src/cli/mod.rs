@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod asked;
+pub mod config;
 pub mod duration;
 pub mod names;
 pub mod words;
