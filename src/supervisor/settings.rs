@@ -1,5 +1,6 @@
 //! What one supervisor has been told to do: settled by `cli`, never changed while it lives.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,6 +30,13 @@ pub struct Settings {
     pub journald: bool,
     /// The config file, for the log.
     pub config: Option<PathBuf>,
+}
+
+/// What `init` has been told to do.
+pub struct InitSettings {
+    /// Never empty.
+    pub command: Vec<OsString>,
+    pub grace: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
