@@ -1,1 +1,32 @@
+//! Linux behind small safe functions. Called by `supervisor` (and `cli` for facts about the world);
+//! hands back facts, never policy. All `unsafe` of the crate lives here, each with its reason.
+//!
+//! | module      | what it wraps                                                        |
+//! |-------------|----------------------------------------------------------------------|
+//! | `inherited` | signal mask and dispositions as they were before Rust's runtime      |
+//! | `signals`   | every signal as a record on a pipe, with who sent it                 |
+//! | `wait`      | the one place that reaps                                             |
+//! | `spawn`     | fork, the steps in the child, and which of them failed               |
+//! | `pty`       | the agent's terminal, seen from the master                           |
+//! | `tty`       | the operator's terminal: raw mode, size, foreground group            |
+//! | `poll`      | sleep until something happens or a deadline passes                   |
+//! | `sink`      | writing to an inherited descriptor without ever blocking             |
+//! | `procfs`    | who is alive, whose child, whose session                             |
+//! | `pidfd`     | waiting for processes that are not our children                      |
+//! | `cgroup`    | the kernel's count of OOM kills                                      |
+//! | `lock`      | the file lock that decides who owns a session                        |
+//! | `random`    | UUIDs                                                                |
 
+pub mod cgroup;
+pub mod inherited;
+pub mod lock;
+pub mod pidfd;
+pub mod poll;
+pub mod procfs;
+pub mod pty;
+pub mod random;
+pub mod signals;
+pub mod sink;
+pub mod spawn;
+pub mod tty;
+pub mod wait;

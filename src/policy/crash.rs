@@ -1,6 +1,9 @@
 //! DESIGN §5: what an exit means, how long to wait, when to give up.
 
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::Now;
 
 /// When an ended agent is started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,5 +61,183 @@ impl Default for Numbers {
             no_retry: Vec::new(),
             backoff: Backoff::Fixed,
         }
+    }
+}
+
+/// How an agent ended, or that it could not be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Its code, or 128+n.
+    pub code: u8,
+    pub signal: Option<i32>,
+    pub oom: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    Clean,
+    Transient,
+    Flapping,
+    /// The failure that used up the patience.
+    Fatal,
+    /// The operator asked for it; it counts as none.
+    Asked,
+}
+
+impl Class {
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Clean => "clean",
+            Class::Transient => "transient",
+            Class::Flapping => "flapping",
+            Class::Fatal => "fatal",
+            Class::Asked => "asked",
+        }
+    }
+}
+
+/// One of the last ten exits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    pub epoch: u64,
+    pub end: End,
+    pub ran: Duration,
+    pub class: Class,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Clean, after a run long enough to need no wait.
+    Fine,
+    Wait(Duration),
+    Halt(HaltReason),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HaltReason {
+    FailuresInARow(u32),
+    NoRetry(u8),
+    /// 126, 127 or 78 before anything ever ran.
+    CannotStart(u8),
+}
+
+impl std::fmt::Display for HaltReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            HaltReason::FailuresInARow(n) => write!(f, "{n} failures in a row"),
+            HaltReason::NoRetry(code) => write!(f, "exit code {code} is listed in no_retry"),
+            HaltReason::CannotStart(code) => write!(f, "the agent cannot be started (code {code})"),
+        }
+    }
+}
+
+const KEPT: usize = 10;
+
+/// What has happened so far, as far as it matters for the next exit.
+#[derive(Clone, Debug)]
+pub struct History {
+    numbers: Numbers,
+    exits: VecDeque<Exit>,
+    /// When the exits happened that count towards the frequency, newest last.
+    recent: VecDeque<Instant>,
+    in_a_row: u32,
+    /// For jitter: spreads many supervisors without asking for randomness at each step.
+    seed: u64,
+}
+
+impl History {
+    pub fn new(numbers: Numbers, seed: u64) -> History {
+        History { numbers, exits: VecDeque::new(), recent: VecDeque::new(), in_a_row: 0, seed }
+    }
+
+    pub fn exits(&self) -> impl DoubleEndedIterator<Item = &Exit> {
+        self.exits.iter()
+    }
+
+    pub fn in_a_row(&self) -> u32 {
+        self.in_a_row
+    }
+
+    /// After a halt the operator's retry starts with a clean slate: otherwise the next failure
+    /// would halt again at once.
+    pub fn forgive(&mut self) {
+        self.in_a_row = 0;
+        self.recent.clear();
+    }
+
+    /// An exit that somebody asked for.
+    pub fn note_asked(&mut self, end: End, ran: Duration, now: Now) {
+        self.keep(end, ran, now, Class::Asked);
+    }
+
+    pub fn judge(&mut self, end: End, ran: Duration, now: Now) -> (Class, Verdict) {
+        let stable = ran > self.numbers.stable_after;
+        let clean = end.code == 0;
+        self.in_a_row = match (clean, stable) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => self.in_a_row.saturating_add(1),
+        };
+        let (class, verdict) = if clean && stable {
+            (Class::Clean, Verdict::Fine)
+        } else {
+            // An early clean exit counts too: a loop of clean exits is as busy as one of failures.
+            self.note_frequency(now.at);
+            if clean {
+                (Class::Clean, Verdict::Wait(self.wait()))
+            } else if self.numbers.no_retry.contains(&end.code) {
+                (Class::Fatal, Verdict::Halt(HaltReason::NoRetry(end.code)))
+            } else if self.in_a_row >= self.numbers.halt_after {
+                (Class::Fatal, Verdict::Halt(HaltReason::FailuresInARow(self.in_a_row)))
+            } else if self.is_flapping() {
+                (Class::Flapping, Verdict::Wait(self.wait()))
+            } else {
+                (Class::Transient, Verdict::Wait(self.wait()))
+            }
+        };
+        self.keep(end, ran, now, class);
+        (class, verdict)
+    }
+
+    fn note_frequency(&mut self, at: Instant) {
+        let window = self.numbers.window;
+        self.recent.retain(|&then| at.saturating_duration_since(then) < window);
+        self.recent.push_back(at);
+        // More than this many never matter, and memory stays bounded with a long window.
+        while self.recent.len() > self.numbers.flapping_after.max(1) as usize {
+            self.recent.pop_front();
+        }
+    }
+
+    fn is_flapping(&self) -> bool {
+        self.recent.len() >= self.numbers.flapping_after as usize
+    }
+
+    fn wait(&self) -> Duration {
+        match self.numbers.backoff {
+            Backoff::Fixed if self.is_flapping() => self.numbers.flapping_wait,
+            Backoff::Fixed => self.numbers.transient_wait,
+            Backoff::Exponential { base, factor, max, jitter } => {
+                let step = self.in_a_row.max(self.recent.len() as u32).saturating_sub(1);
+                let spread = 1.0 + jitter * (2.0 * self.roll() - 1.0);
+                let wait = base.as_secs_f64() * factor.powi(step.min(1_000).cast_signed()) * spread;
+                Duration::try_from_secs_f64(wait).unwrap_or(max).min(max)
+            }
+        }
+    }
+
+    /// A number in 0..1 that differs from exit to exit and from supervisor to supervisor.
+    fn roll(&self) -> f64 {
+        let mut x = self.seed ^ (u64::from(self.in_a_row) << 32) ^ self.exits.len() as u64;
+        x = (x ^ x >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        x = (x ^ x >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        (x >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn keep(&mut self, end: End, ran: Duration, now: Now, class: Class) {
+        if self.exits.len() == KEPT {
+            self.exits.pop_front();
+        }
+        self.exits.push_back(Exit { epoch: now.epoch, end, ran, class });
     }
 }

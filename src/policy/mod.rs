@@ -1,5 +1,19 @@
 //! Decisions, pure: (state, event, now) → effects. Called by `supervisor`; hands back what to do.
 //! Never touches a file, a clock, a process or a thread.
+//!
+//! `crash` judges an exit, `stop` times the end of a process tree, `life` is the whole machine.
 #![forbid(unsafe_code)]
 
 pub mod crash;
+pub mod life;
+pub mod stop;
+
+use std::time::Instant;
+
+/// The time at which an event is judged. Every wait is measured on the monotonic clock; the wall
+/// clock is for people to read and may step backwards.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    pub at: Instant,
+    pub epoch: u64,
+}

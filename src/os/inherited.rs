@@ -1,0 +1,73 @@
+//! The blocked and ignored signals agentsup was started with.
+//!
+//! Rust's runtime ignores SIGPIPE and catches SEGV and BUS before `main`, so the truth has to be
+//! read earlier: a function in `.init_array` runs before the runtime, with glibc and with musl.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bit `n - 1` stands for signal `n`, as the kernel lays out a 64-bit mask.
+static BLOCKED: AtomicU64 = AtomicU64::new(0);
+static IGNORED: AtomicU64 = AtomicU64::new(0);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inherited {
+    pub blocked: u64,
+    pub ignored: u64,
+}
+
+pub fn inherited() -> Inherited {
+    Inherited { blocked: BLOCKED.load(Ordering::Relaxed), ignored: IGNORED.load(Ordering::Relaxed) }
+}
+
+/// The kernel's own layout, not the C library's: only so can the signals be seen that a C library
+/// keeps for itself (musl: 32–34).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct KernelSigaction {
+    pub handler: usize,
+    pub flags: libc::c_ulong,
+    pub restorer: usize,
+    pub mask: u64,
+}
+
+pub(super) const MASK_BYTES: usize = 8;
+
+pub(super) fn kernel_action(signal: i32) -> Option<KernelSigaction> {
+    let mut old = KernelSigaction { handler: 0, flags: 0, restorer: 0, mask: 0 };
+    // SAFETY: a null new action only asks; `old` has the kernel's layout and is valid for writes.
+    let asked = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            signal,
+            std::ptr::null::<KernelSigaction>(),
+            &raw mut old,
+            MASK_BYTES,
+        )
+    };
+    (asked == 0).then_some(old)
+}
+
+extern "C" fn remember() {
+    let mut blocked = 0u64;
+    // SAFETY: a null set only asks; `blocked` is eight bytes, as announced.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_BLOCK,
+            std::ptr::null::<u64>(),
+            &raw mut blocked,
+            MASK_BYTES,
+        );
+    }
+    let ignored = (1..=64)
+        .filter(|&n| kernel_action(n).is_some_and(|a| a.handler == libc::SIG_IGN))
+        .fold(0u64, |set, n| set | 1 << (n - 1));
+    BLOCKED.store(blocked, Ordering::Relaxed);
+    IGNORED.store(ignored, Ordering::Relaxed);
+}
+
+// SAFETY: the loader calls each entry once, before `main`, on the only thread; `remember` makes
+// system calls and stores two atomics, so it needs nothing that the runtime sets up later.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REMEMBER: extern "C" fn() = remember;

@@ -1,0 +1,81 @@
+//! Sleep until something happens or a deadline passes.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Instant;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    Read,
+    Write,
+    Both,
+}
+
+/// What a source is ready for. Hang-ups and errors count as both: the next read or write tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    pub read: bool,
+    pub write: bool,
+}
+
+/// The sources of one wait, each with the token that it will come back as.
+pub struct Sources<T> {
+    fds: Vec<libc::pollfd>,
+    tokens: Vec<T>,
+}
+
+impl<T: Copy> Sources<T> {
+    pub fn new() -> Sources<T> {
+        Sources { fds: Vec::new(), tokens: Vec::new() }
+    }
+
+    pub fn clear(&mut self) {
+        self.fds.clear();
+        self.tokens.clear();
+    }
+
+    pub fn add(&mut self, token: T, fd: BorrowedFd, want: Want) {
+        let events = match want {
+            Want::Read => libc::POLLIN,
+            Want::Write => libc::POLLOUT,
+            Want::Both => libc::POLLIN | libc::POLLOUT,
+        };
+        self.fds.push(libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 });
+        self.tokens.push(token);
+    }
+
+    /// Returns at the first readiness, at `deadline`, or at a signal (whose record is then ready).
+    pub fn wait(&mut self, deadline: Option<Instant>) -> Vec<(T, Ready)> {
+        let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = timeout.map(|left| libc::timespec {
+            tv_sec: left.as_secs() as libc::time_t,
+            tv_nsec: left.subsec_nanos() as _,
+        });
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), |t| t as *const _);
+        // SAFETY: the array is valid for its length, the timeout is null or valid, and a null mask
+        // leaves the signal mask alone.
+        let ready = unsafe {
+            libc::ppoll(self.fds.as_mut_ptr(), self.fds.len() as libc::nfds_t, timeout, std::ptr::null())
+        };
+        if ready <= 0 {
+            // A time-out; EINTR, after which the inbox is readable at once; or ENOMEM, which
+            // nobody but the next call can do anything about.
+            return Vec::new();
+        }
+        let both = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
+        self.fds
+            .iter()
+            .zip(&self.tokens)
+            .filter(|(fd, _)| fd.revents != 0)
+            .map(|(fd, &token)| {
+                let is = |bits| fd.revents & (bits | both) != 0;
+                (token, Ready { read: is(libc::POLLIN), write: is(libc::POLLOUT) })
+            })
+            .collect()
+    }
+}
+
+impl<T: Copy> Default for Sources<T> {
+    fn default() -> Self {
+        Sources::new()
+    }
+}

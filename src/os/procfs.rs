@@ -1,0 +1,136 @@
+//! Who is alive, whose child, in which group and session. One pass over /proc costs about 5 µs a
+//! process: for a stop, not for every call.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    pub pid: i32,
+    pub parent: i32,
+    pub group: i32,
+    /// Clock ticks since boot: with the pid, the identity of a process.
+    pub started: u64,
+    pub zombie: bool,
+}
+
+/// `None` without a usable /proc.
+pub fn processes() -> Option<Vec<Process>> {
+    let entries = fs::read_dir("/proc").ok()?;
+    let all: Vec<Process> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter_map(process)
+        .collect();
+    (!all.is_empty()).then_some(all)
+}
+
+pub fn process(pid: i32) -> Option<Process> {
+    parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+pub fn parent_of(pid: i32) -> Option<i32> {
+    process(pid).map(|p| p.parent)
+}
+
+/// The command name may hold spaces and parentheses: fields count from the last `)`.
+fn parse(pid: i32, stat: &[u8]) -> Option<Process> {
+    let end = stat.iter().rposition(|&b| b == b')')?;
+    let mut fields = std::str::from_utf8(&stat[end + 1..]).ok()?.split_ascii_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    let started = fields.nth(16)?.parse().ok()?;
+    Some(Process { pid, parent, group, started, zombie: matches!(state, "Z" | "X" | "x") })
+}
+
+/// Of `all`, those whose ancestry leads to `root`, itself left out.
+pub fn descendants(all: &[Process], root: i32) -> Vec<Process> {
+    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
+    for process in all {
+        children.entry(process.parent).or_default().push(*process);
+    }
+    let (mut found, mut seen) = (Vec::new(), HashSet::from([root]));
+    let mut queue = vec![root];
+    while let Some(pid) = queue.pop() {
+        for child in children.get(&pid).into_iter().flatten() {
+            if seen.insert(child.pid) {
+                found.push(*child);
+                queue.push(child.pid);
+            }
+        }
+    }
+    found
+}
+
+/// The processes of our own pid namespace whose environment holds all of `wanted` (`NAME=VALUE`),
+/// this process left out.
+pub fn with_environment(wanted: &[OsString]) -> Vec<Process> {
+    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let Some(own) = namespace("self") else { return Vec::new() };
+    let me = std::process::id().cast_signed();
+    processes()
+        .into_iter()
+        .flatten()
+        .filter(|p| p.pid != me && !p.zombie)
+        .filter(|p| {
+            let Ok(environ) = fs::read(format!("/proc/{}/environ", p.pid)) else { return false };
+            let vars: HashSet<&[u8]> = environ.split(|&b| b == 0).collect();
+            wanted.iter().all(|w| vars.contains(w.as_bytes()))
+        })
+        // A container's processes are seen from the host with the same paths in them: not ours.
+        .filter(|p| namespace(&p.pid.to_string()).as_ref() == Some(&own))
+        .collect()
+}
+
+pub fn is_ignoring(pid: i32, signal: i32) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & 1 << (signal - 1) != 0)
+}
+
+/// Its command line, for a person to read.
+pub fn command_line(pid: i32) -> String {
+    let raw = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<_> = raw.split(|&b| b == 0).filter(|w| !w.is_empty()).collect();
+    let text = words.join(&b' ');
+    OsString::from_vec(text).as_os_str().to_string_lossy().chars().take(120).collect()
+}
+
+/// Our own figure, so that the agent's can be put above it.
+pub fn own_oom_score_adj() -> Option<i32> {
+    fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok()
+}
+
+pub fn variable(name: &str, value: &OsStr) -> OsString {
+    let mut pair = OsString::from(name);
+    pair.push("=");
+    pair.push(value);
+    pair
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_does_not_shift_the_fields() {
+        let stat = b"7 (a) b (c) Z 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 998877 0 0";
+        let expected = Process { pid: 7, parent: 3, group: 4, started: 998_877, zombie: true };
+        assert_eq!(parse(7, stat), Some(expected));
+    }
+
+    #[test]
+    fn descendants_survive_a_cycle_in_a_torn_snapshot() {
+        let p = |pid, parent| Process { pid, parent, group: 0, started: 0, zombie: false };
+        let all = [p(2, 1), p(3, 2), p(4, 5), p(5, 4), p(1, 3)];
+        let mut found: Vec<i32> = descendants(&all, 1).iter().map(|p| p.pid).collect();
+        found.sort_unstable();
+        assert_eq!(found, [2, 3]);
+    }
+}

@@ -1,0 +1,133 @@
+//! Writing to an inherited descriptor without ever blocking, and without setting O_NONBLOCK on a
+//! description that others share.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, send};
+
+pub struct Sink {
+    fd: OwnedFd,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A description of our own, non-blocking.
+    Own,
+    /// A regular file, or a device like /dev/null: a write ends by itself.
+    Direct,
+    Socket,
+    /// A pipe that could not be reopened (another uid's, or no /proc). POLLOUT promises this much.
+    SharedPipe,
+    /// A terminal that could not be reopened. POLLOUT promises next to nothing.
+    SharedTerminal,
+}
+
+/// The outcome of one write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrote {
+    Bytes(usize),
+    /// Ask again when it is ready to be written.
+    Full,
+    /// Nobody will ever read it.
+    Broken,
+}
+
+impl Sink {
+    pub fn on(fd: BorrowedFd) -> io::Result<Sink> {
+        let mut owned = fd.try_clone_to_owned()?;
+        let kind = match File::from(owned.try_clone()?).metadata()?.file_type() {
+            t if t.is_fifo() => match reopened(&owned) {
+                Some(own) => {
+                    owned = own;
+                    Kind::Own
+                }
+                None => Kind::SharedPipe,
+            },
+            t if t.is_socket() => Kind::Socket,
+            t if t.is_char_device() && nix::unistd::isatty(&owned).unwrap_or(false) => {
+                match reopened(&owned).or_else(|| controlling_if_same(&owned)) {
+                    Some(own) => {
+                        owned = own;
+                        Kind::Own
+                    }
+                    None => Kind::SharedTerminal,
+                }
+            }
+            _ => Kind::Direct,
+        };
+        Ok(Sink { fd: owned, kind })
+    }
+
+    pub fn write(&self, bytes: &[u8]) -> Wrote {
+        let written = match self.kind {
+            Kind::Own | Kind::Direct => nix::unistd::write(&self.fd, bytes),
+            Kind::Socket => send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL),
+            Kind::SharedPipe => self.write_if_ready(&bytes[..bytes.len().min(libc::PIPE_BUF)]),
+            Kind::SharedTerminal => self.write_if_ready(&bytes[..bytes.len().min(1)]),
+        };
+        match written {
+            Ok(n) => Wrote::Bytes(n),
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS) => Wrote::Full,
+            Err(_) => Wrote::Broken,
+        }
+    }
+
+    fn write_if_ready(&self, bytes: &[u8]) -> nix::Result<usize> {
+        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+        let mut fd = [PollFd::new(self.fd.as_fd(), PollFlags::POLLOUT)];
+        match poll(&mut fd, PollTimeout::ZERO)? {
+            0 => Err(Errno::EAGAIN),
+            _ => nix::unistd::write(&self.fd, bytes),
+        }
+    }
+}
+
+impl AsFd for Sink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn own_description(path: &str) -> Option<OwnedFd> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+    OpenOptions::new().write(true).custom_flags(flags).open(path).ok().map(OwnedFd::from)
+}
+
+fn reopened(fd: &OwnedFd) -> Option<OwnedFd> {
+    own_description(&format!("/proc/self/fd/{}", fd.as_raw_fd()))
+}
+
+/// `/dev/tty` may be opened by everybody, also where the terminal itself belongs to another uid.
+fn controlling_if_same(fd: &OwnedFd) -> Option<OwnedFd> {
+    let own = own_description("/dev/tty")?;
+    let group = nix::unistd::tcgetpgrp(fd).ok()?;
+    (nix::unistd::tcgetpgrp(&own) == Ok(group)).then_some(own)
+}
+
+/// Descriptors 0–2 exist from here on: otherwise the first file we open would become somebody's
+/// stdout.
+pub fn ensure_stdio() {
+    for fd in 0..3 {
+        // SAFETY: plain integers; a closed descriptor is the answer that is looked for.
+        let closed = unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0;
+        if closed {
+            // SAFETY: a valid C string; the lowest free number is `fd`, because all below are open.
+            unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) };
+        }
+    }
+}
+
+pub fn stdout() -> BorrowedFd<'static> {
+    // SAFETY: descriptor 1 is open for the life of the process (`ensure_stdio`).
+    unsafe { BorrowedFd::borrow_raw(1) }
+}
+
+pub fn stderr() -> BorrowedFd<'static> {
+    // SAFETY: descriptor 2 is open for the life of the process (`ensure_stdio`).
+    unsafe { BorrowedFd::borrow_raw(2) }
+}

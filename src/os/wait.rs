@@ -1,0 +1,65 @@
+//! The one place that waits for children.
+
+/// A child that changed state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reaped {
+    pub pid: i32,
+    pub how: How,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    Code(u8),
+    /// Any signal, real-time ones too.
+    Signal(i32),
+    /// Not gone: stopped by job control.
+    Stopped(i32),
+}
+
+impl How {
+    /// What a shell would report.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            How::Code(code) => code,
+            How::Signal(n) | How::Stopped(n) => 128u8.saturating_add(u8::try_from(n).unwrap_or(127)),
+        }
+    }
+}
+
+pub enum Next {
+    Child(Reaped),
+    /// Children live, none has news.
+    NoNews,
+    /// No child is left, and so no descendant: orphans come back to PID 1 and to a subreaper.
+    NoneLeft,
+}
+
+/// One child with news. SIGCHLD coalesces: call it until it has none.
+pub fn next() -> Next {
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` is valid for writes. Not nix's wrapper: it fails on a death by a
+        // real-time signal, after the kernel has already forgotten the child.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::WUNTRACED) };
+        let how = match pid {
+            0 => return Next::NoNews,
+            -1 if std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => continue,
+            -1 => return Next::NoneLeft,
+            _ if libc::WIFEXITED(status) => How::Code((libc::WEXITSTATUS(status) & 0xff) as u8),
+            _ if libc::WIFSIGNALED(status) => How::Signal(libc::WTERMSIG(status)),
+            _ if libc::WIFSTOPPED(status) => How::Stopped(libc::WSTOPSIG(status)),
+            _ => continue,
+        };
+        return Next::Child(Reaped { pid, how });
+    }
+}
+
+/// Orphaned descendants come to us instead of to PID 1.
+pub fn become_subreaper() -> std::io::Result<()> {
+    // SAFETY: no pointers.
+    if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } == 0 {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
+}
