@@ -1,6 +1,7 @@
 //! The words of the command line in, an exit code out; only here does the process end.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 use agentsup::cli::{self, Failure};
@@ -11,11 +12,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(Failure { code, message }) => {
             // Not eprintln!: a closed stderr must not turn a refusal into a panic.
-            use std::io::Write;
             let _ = writeln!(std::io::stderr(), "agentsup: {message}");
-            if code == 2 {
-                let _ = writeln!(std::io::stderr(), "Try `agentsup help`.");
-            }
             ExitCode::from(code)
         }
     }

@@ -6,11 +6,14 @@ use super::Failure;
 use super::words::Word;
 
 /// Verbs that the design names and that do not work yet.
+#[rustfmt::skip]
 pub const UNBUILT_VERBS: [&str; 36] = [
-    "ack", "attach", "claim", "claims", "commits", "describe", "done", "events", "health", "heartbeat",
-    "hook", "idle", "inject", "interrupt", "logs", "ls", "metrics", "pause", "permission", "pid", "progress",
-    "prune", "question", "restart", "resume", "screen", "send", "state", "stats", "stop", "transcript",
-    "tree", "trigger", "triggers", "unblock", "wait",
+    "state", "pid", "restart", "interrupt", "pause", "resume", "stop", "inject", "send", "attach", "screen",
+    "transcript", "logs", "events", "wait", "health", "stats", "metrics",
+    "trigger", "triggers", "ack", "progress", "unblock", "hook", "permission", "question", "heartbeat",
+    "idle", "done", "describe",
+    "ls", "prune", "claim", "claims", "commits",
+    "tree",
 ];
 
 pub const VERBS: [&str; 3] = ["run", "init", "explain"];
@@ -41,7 +44,7 @@ pub struct Top {
 
 #[derive(FromArgs, ArgsInfo)]
 #[argh(subcommand)]
-#[allow(dead_code, reason = "as `Top::verb`")]
+#[allow(dead_code, clippy::large_enum_variant, reason = "never made; as `Top`, for the help")]
 enum Verb {
     Run(Run),
     Init(Init),
@@ -111,9 +114,8 @@ pub struct Run {
     #[argh(option, arg_name = "PATTERN")]
     pub pass_env: Vec<Word>,
 
-    /// NAME of the profile to treat COMMAND as: claude, codex, ... (default: the base name of
-    /// COMMAND)
-    #[argh(option, arg_name = "NAME")]
+    /// claude|codex|other: what to treat COMMAND as (default: by its base name)
+    #[argh(option, arg_name = "claude|codex|other")]
     pub agent: Option<Word>,
 
     /// TEXT, or @FILE to read it from, given to the agent at a fresh start only (@@ for a text that
@@ -203,8 +205,8 @@ pub struct Init {
     example = "{command_name} -- claude\n\
                {command_name} --document plan.md --restart always -- claude\n\
                {command_name} --json -- claude -p hi",
-    note = "Takes every option of `agentsup run`; see `agentsup help run`. Starts nothing and\n\
-            creates nothing. Values of variables named *KEY*, *TOKEN*, *SECRET* or\n\
+    note = "Takes every option of `agentsup run`; see `agentsup help run`. Starts nothing\n\
+            and creates nothing. Values of variables named *KEY*, *TOKEN*, *SECRET* or\n\
             *PASSWORD* are shown as ***.\n",
     note = "Exit codes: 0, or the one with which `run` would refuse to start.\n\
             \u{20}   2  usage error\n\
@@ -241,7 +243,9 @@ pub fn help(verb: Option<&str>) -> Result<String, Failure> {
 }
 
 fn help_of<T: FromArgs>(command_name: &[&str]) -> String {
-    T::from_args(command_name, &["--help"]).err().map(|early| early.output).unwrap_or_default()
+    let text = T::from_args(command_name, &["--help"]).err().map(|early| early.output).unwrap_or_default();
+    // argh indents the empty lines between notes too.
+    text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
 pub fn unknown_verb(word: &str) -> Failure {
@@ -253,4 +257,63 @@ pub fn unknown_verb(word: &str) -> Failure {
         None => format!("to supervise it as a command: agentsup run -- {word}"),
     };
     Failure::usage(format!("unknown verb {word}; {hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The options of `run` that DESIGN lists, in its order, without those that are not built.
+    #[rustfmt::skip]
+    const DESIGNED: [&str; 18] = [
+        "--document", "--session", "--label", "--cwd", "--dir", "--env", "--pass-env", "--agent", "--prompt",
+        "--start", "--io", "--size", "--restart", "--on-clean", "--on-halt", "--grace", "--timeout", "--config",
+    ];
+
+    #[test]
+    fn run_has_exactly_the_designed_options_and_its_help_shows_each() {
+        let names: Vec<&str> = options::<Run>().iter().map(|flag| flag.long).collect();
+        assert_eq!(names, DESIGNED);
+        let help = help(Some("run")).unwrap();
+        for name in DESIGNED {
+            assert!(help.contains(&format!("\n  {name} ")), "{name}");
+        }
+    }
+
+    #[test]
+    fn help_fits_80_columns_and_teaches() {
+        for verb in [None, Some("run"), Some("init"), Some("explain")] {
+            let text = help(verb).unwrap();
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80, "{line}");
+                assert_eq!(line, line.trim_end());
+            }
+            assert!(text.contains("\nExamples:\n  agentsup "), "{verb:?}");
+            assert_eq!(text.contains("Exit codes:"), verb.is_some(), "{verb:?}");
+        }
+        for name in ["AGENTSUP_CONFIG", "AGENTSUP_DIR", "AGENTSUP_SESSION", "XDG_RUNTIME_DIR"] {
+            assert!(help(Some("run")).unwrap().contains(&format!("\n    {name} ")), "{name}");
+        }
+    }
+
+    #[test]
+    fn top_help_lists_the_verbs() {
+        let text = help(None).unwrap();
+        for verb in VERBS {
+            assert!(text.contains(&format!("\n  {verb} ")), "{verb}");
+            assert!(!UNBUILT_VERBS.contains(&verb));
+        }
+    }
+
+    #[test]
+    fn a_wrong_verb_gets_the_right_advice() {
+        for (word, message) in [
+            ("state", "the verb state is not built yet"),
+            ("rnu", "unknown verb rnu; did you mean run?"),
+            ("explian", "unknown verb explian; did you mean explain?"),
+            ("claude", "unknown verb claude; to supervise it as a command: agentsup run -- claude"),
+        ] {
+            assert_eq!(unknown_verb(word), Failure::usage(message));
+        }
+    }
 }

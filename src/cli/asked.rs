@@ -128,7 +128,9 @@ fn label(Word(word): &Word) -> Result<(String, String), String> {
 
 pub fn label_from(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() && !key.contains(|c: char| c.is_whitespace() || c.is_control()) => {
+        Some((key, value))
+            if !key.is_empty() && !key.contains(|c: char| c.is_whitespace() || c.is_control()) =>
+        {
             Ok((key.to_string(), value.to_string()))
         }
         _ => Err(format!("`{text}` is not a label; expected KEY=VALUE, the key without blanks")),

@@ -109,7 +109,20 @@ mod tests {
     fn sizes() {
         assert_eq!(parse_size("120x40"), Ok(Size { cols: 120, rows: 40 }));
         assert_eq!(parse_size("1x4096"), Ok(Size { cols: 1, rows: 4096 }));
-        for text in ["", "x", "120", "120x", "x40", "0x40", "120x0", "4097x1", "+1x1", "120X40", "1x2x3", "99999999x1"] {
+        for text in [
+            "",
+            "x",
+            "120",
+            "120x",
+            "x40",
+            "0x40",
+            "120x0",
+            "4097x1",
+            "+1x1",
+            "120X40",
+            "1x2x3",
+            "99999999x1",
+        ] {
             assert!(parse_size(text).is_err(), "{text}");
         }
     }

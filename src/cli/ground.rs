@@ -2,8 +2,9 @@
 //! `explain` only looks for.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use super::Failure;
 use super::args::Run;
 use super::asked;
 use super::config;
@@ -11,7 +12,6 @@ use super::prompt;
 use super::settings::{Choices, settle};
 use super::words::{Cut, Word, through_argh};
 use super::world::World;
-use super::Failure;
 use crate::session::{Document, Refusal, SessionId, StateDir, Wish, id, state_dir};
 use crate::supervisor::settings::Settings;
 
@@ -26,7 +26,8 @@ pub struct Ground {
 
 pub fn ground(verb: &str, cut: &Cut, world: &World) -> Result<Ground, Failure> {
     let mut run: Run = through_argh(verb, cut)?;
-    let command: Vec<OsString> = std::mem::take(&mut run.command).into_iter().map(|Word(word)| word).collect();
+    let command: Vec<OsString> =
+        std::mem::take(&mut run.command).into_iter().map(|Word(word)| word).collect();
     let config = config_path(run.config.take(), world)?;
     let flags = asked::from_flags(run)?;
     let config = config.map(|path| config::read(&path)).transpose()?;
@@ -36,7 +37,8 @@ pub fn ground(verb: &str, cut: &Cut, world: &World) -> Result<Ground, Failure> {
     let document = document.transpose().map_err(refused)?;
     let session = session(&choices, document.as_ref(), world)?;
     let dirs = dirs(&choices, document.as_ref(), world);
-    let prompt = choices.prompt.as_ref().map(|written| prompt::read(written, &world.started_in)).transpose()?;
+    let prompt =
+        choices.prompt.as_ref().map(|written| prompt::read(written, &world.started_in)).transpose()?;
     Ok(Ground { choices, session, dirs, prompt })
 }
 
@@ -66,17 +68,13 @@ fn dirs(choices: &Choices, document: Option<&Document>, world: &World) -> Vec<St
     // A relative path would move with the process.
     let flag = choices.dir.as_ref().map(|dir| world.started_in.join(dir));
     let from_env = world.var("AGENTSUP_DIR").map(|dir| world.started_in.join(dir));
-    let mut dirs = state_dir::candidates(
+    state_dir::candidates(
         flag.as_deref(),
         from_env.as_deref(),
         state_dir::project_root(beside).as_deref(),
-        world.var("XDG_RUNTIME_DIR").map(std::path::Path::new),
+        world.var("XDG_RUNTIME_DIR").map(Path::new),
         world.uid,
-    );
-    if let (Some(_), [only]) = (choices.said_in_file("dir"), dirs.as_mut_slice()) {
-        only.source = "config";
-    }
-    dirs
+    )
 }
 
 pub fn refused(Refusal(why): Refusal) -> Failure {

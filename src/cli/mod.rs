@@ -78,3 +78,34 @@ pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_errors_are_2_and_refusals_78() {
+        for (line, code) in [
+            ("nonsense", 2),
+            ("state", 2),
+            ("--frob", 2),
+            ("-- run", 2),
+            ("help nonsense", 2),
+            ("run", 2),
+            ("run --", 2),
+            ("run --cwd", 2),
+            ("run --grace x true", 2),
+            ("run --restart no --restart no true", 2),
+            ("init --cwd /x true", 2),
+            ("init --grace x true", 2),
+            ("explain --json", 2),
+            ("explain --json --json=1 true", 2),
+            ("run --config /nonexistent/a.toml true", 78),
+            ("run --restart no --on-clean restart true", 78),
+            ("explain --document /nonexistent/d.md true", 78),
+        ] {
+            let argv: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(go(&argv).map_err(|failure| failure.code), Err(code), "{line}");
+        }
+    }
+}

@@ -47,7 +47,13 @@ fn choices<T: Named>() -> String {
     let mut text = String::new();
     for (n, (name, _)) in T::NAMES.iter().enumerate() {
         let last = n + 1 == T::NAMES.len();
-        text += if n == 0 { "" } else if last { " or " } else { ", " };
+        text += if n == 0 {
+            ""
+        } else if last {
+            " or "
+        } else {
+            ", "
+        };
         text += name;
     }
     text
@@ -55,29 +61,31 @@ fn choices<T: Named>() -> String {
 
 /// The candidate that a typo most likely meant: at most two edits away, and not half of a short word.
 pub fn nearest<'a>(typo: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let close = |candidate: &&str| edits(typo, candidate);
     candidates
         .into_iter()
-        .map(|candidate| (close(&candidate), candidate))
+        .map(|candidate| (edits(typo, candidate), candidate))
         .filter(|(edits, candidate)| *edits <= 2 && edits * 2 < candidate.trim_start_matches('-').len())
         .min_by_key(|(edits, _)| *edits)
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein distance, one row at a time.
+/// Letters to insert, drop, change or swap with their neighbour to come from one word to the other.
 fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.iter().enumerate() {
-            let cheapest = (row[j].min(row[j + 1]) + 1).min(diagonal + usize::from(a != *b));
-            diagonal = row[j + 1];
-            row[j + 1] = cheapest;
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let mut rows = vec![(0..=to.len()).collect::<Vec<usize>>()];
+    for i in 1..=from.len() {
+        let mut row = vec![i];
+        for j in 1..=to.len() {
+            let changed = rows[i - 1][j - 1] + usize::from(from[i - 1] != to[j - 1]);
+            let mut least = changed.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
         }
+        rows.push(row);
     }
-    row[to.len()]
+    rows[from.len()][to.len()]
 }
 
 #[cfg(test)]
@@ -110,7 +118,8 @@ mod tests {
     fn nearest_helps_with_typos_and_keeps_quiet_otherwise() {
         let options = ["--cwd", "--dir", "--document", "--restart", "--on-clean"];
         for (typo, meant) in [
-            ("--cdw", None), // two edits in three letters could be anything
+            ("--cdw", Some("--cwd")),
+            ("--cxx", None), // two edits in three letters could be anything
             ("--cwdd", Some("--cwd")),
             ("--documnet", Some("--document")),
             ("--restrat", Some("--restart")),

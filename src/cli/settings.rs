@@ -81,7 +81,8 @@ pub fn settle(
     let both_flags = (flags.io, flags.size);
 
     // Text and paths: where they lead is settled by `session`, which names its own sources.
-    let document = pick.optional("document", flags.document, file.document, |path| path.display().to_string());
+    let document =
+        pick.optional("document", flags.document, file.document, |path| path.display().to_string());
     let session = pick.optional("session", flags.session, file.session, String::clone);
     let cwd = pick.optional("cwd", flags.cwd, file.cwd, |path| path.display().to_string());
     let dir = pick.optional("dir", flags.dir, file.dir, |path| path.display().to_string());
@@ -98,10 +99,11 @@ pub fn settle(
         ("before_spawn", &file.before_spawn),
         ("halt.notify", &config.halt_notify),
     ] {
-        pick.from_file(name, list);
+        pick.file_list(name, list);
     }
 
-    let profile = Profile::of(&command[0], agent.as_deref()).map_err(|refusal| Failure::refused(refusal.0))?;
+    let profile =
+        Profile::of(&command[0], agent.as_deref()).map_err(|refusal| Failure::refused(refusal.0))?;
     let one_shot = profile.is_one_shot(&command[1..]);
 
     let start = pick.choice("start", flags.start, file.start, (Start::Fresh, "default"));
@@ -192,13 +194,13 @@ fn contradictions(
         )))
     };
     match (restart.value, on_clean.value) {
-        (Restart::No, OnClean::Restart) => {
-            return clash("with restart no an ended agent is never started again; use --restart always");
+        (Restart::No, OnClean::Restart | OnClean::Prompt) => {
+            return clash("with restart no an ended agent is never started again; use --restart on-failure");
         }
         (Restart::Always, OnClean::Exit | OnClean::Prompt) => {
             return clash("with restart always a clean exit restarts too; use --restart on-failure");
         }
-        (Restart::No, OnClean::Exit | OnClean::Prompt)
+        (Restart::No, OnClean::Exit)
         | (Restart::Always, OnClean::Restart)
         | (Restart::OnFailure, OnClean::Exit | OnClean::Prompt | OnClean::Restart) => {}
     }
@@ -265,12 +267,24 @@ impl Picker {
         Chosen { value, source }
     }
 
-    fn choice<T: Named>(&mut self, name: &str, flag: Option<T>, file: Option<T>, default: (T, &str)) -> Chosen<T> {
+    fn choice<T: Named>(
+        &mut self,
+        name: &str,
+        flag: Option<T>,
+        file: Option<T>,
+        default: (T, &str),
+    ) -> Chosen<T> {
         self.one(name, flag, file, default, |value| value.name().to_string())
     }
 
     /// A setting that may stay unset.
-    fn optional<T>(&mut self, name: &str, flag: Option<T>, file: Option<T>, show: impl Fn(&T) -> String) -> Option<T> {
+    fn optional<T>(
+        &mut self,
+        name: &str,
+        flag: Option<T>,
+        file: Option<T>,
+        show: impl Fn(&T) -> String,
+    ) -> Option<T> {
         let shown = |value: &Option<T>| value.as_ref().map_or_else(|| "none".to_string(), &show);
         self.one(name, flag.map(Some), file.map(Some), (None, "default"), shown).value
     }
@@ -306,7 +320,7 @@ impl Picker {
     }
 
     /// A list that only the file can give.
-    fn from_file(&mut self, name: &str, list: &[String]) {
+    fn file_list(&mut self, name: &str, list: &[String]) {
         if !list.is_empty() {
             self.note(name, format!("{list:?}"), &self.file());
         }
@@ -340,5 +354,4 @@ impl Picker {
 }
 
 #[cfg(test)]
-#[path = "settings_tests.rs"]
 mod tests;

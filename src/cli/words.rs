@@ -26,6 +26,8 @@ pub const UNBUILT_OPTIONS: [&str; 8] = [
     "--watch",
 ];
 
+const NO_COMMAND: &str = "COMMAND is missing; it stands behind the options, as in: -- claude";
+
 #[derive(Debug, Default, PartialEq)]
 pub struct Cut {
     /// Each option's name with its dashes, and its value if it takes one.
@@ -73,7 +75,7 @@ pub fn cut(known: &[&'static FlagInfo<'static>], words: &[OsString]) -> Result<C
         cut.options.push((flag.long, value));
     }
     match cut.command.first() {
-        None => Err(Failure::usage("COMMAND is missing")),
+        None => Err(Failure::usage(NO_COMMAND)),
         Some(first) if first.is_empty() => Err(Failure::usage("COMMAND is an empty word")),
         Some(_) => Ok(cut),
     }
@@ -213,9 +215,9 @@ mod tests {
     #[test]
     fn complaints_say_what_is_wrong() {
         for (line, message) in [
-            ("--", "COMMAND is missing"),
-            ("--cwd /x", "COMMAND is missing"),
-            ("--cwd /x --", "COMMAND is missing"),
+            ("--", NO_COMMAND),
+            ("--cwd /x", NO_COMMAND),
+            ("--cwd /x --", NO_COMMAND),
             ("-- ", "COMMAND is an empty word"),
             ("--cwd", "--cwd needs a value: --cwd PATH"),
             ("--cwd -- x", "--cwd needs a value; if `--` is meant to be it, write --cwd=--"),
@@ -229,7 +231,7 @@ mod tests {
         }
         let json = args::options::<args::Explain>();
         assert_eq!(cut(&json, &words("--json=1 x")).unwrap_err().message, "--json takes no value");
-        assert_eq!(cut(&json, &[]).unwrap_err().message, "COMMAND is missing");
+        assert_eq!(cut(&json, &[]).unwrap_err().message, NO_COMMAND);
     }
 
     #[test]

@@ -56,7 +56,9 @@ fn look_at_stdin() -> Stdin {
     // By device number, not by path: a container may bind its own /dev/null anywhere.
     let null = makedev(1, 3);
     match fstat(&stdin) {
-        Ok(stat) if stat.st_mode & libc::S_IFMT == SFlag::S_IFCHR.bits() && stat.st_rdev == null => Stdin::Null,
+        Ok(stat) if stat.st_mode & libc::S_IFMT == SFlag::S_IFCHR.bits() && stat.st_rdev == null => {
+            Stdin::Null
+        }
         Err(Errno::EBADF) => Stdin::Null,
         Ok(_) | Err(_) => Stdin::Data,
     }

@@ -20,16 +20,8 @@ const LARGEST: u64 = 1 << 20;
 
 /// What the design names and does not work yet: refused, never ignored.
 const UNBUILT_TABLES: [&str; 7] = ["access", "permission", "recovery", "rule", "screen", "trigger", "watch"];
-const UNBUILT_RUN_KEYS: [&str; 8] = [
-    "no_hooks",
-    "no_socket",
-    "ready_fd",
-    "record",
-    "record_input",
-    "socket_group",
-    "socket_mode",
-    "watch",
-];
+const UNBUILT_RUN_KEYS: [&str; 8] =
+    ["no_hooks", "no_socket", "ready_fd", "record", "record_input", "socket_group", "socket_mode", "watch"];
 
 #[derive(Debug, Default)]
 pub struct Config {
@@ -102,7 +94,8 @@ pub fn read(path: &Path) -> Result<Config, Failure> {
         return Err(refused("is larger than 1 MiB; expected a TOML file".to_string()));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
-        let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
+        let line =
+            error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
         Failure::refused(format!("{}:{line}: not UTF-8 text; expected TOML", path.display()))
     })?;
     parse(path, &text)
@@ -156,7 +149,10 @@ impl Policy {
         if self.backoff != Some(value::Kind::Exponential) {
             for (key, at) in self.exponential_keys() {
                 if let Some(at) = at {
-                    return Err((at, format!("`{key}` has no meaning here; expected backoff = \"exponential\" with it")));
+                    return Err((
+                        at,
+                        format!("`{key}` has no meaning here; expected backoff = \"exponential\" with it"),
+                    ));
                 }
             }
         }

@@ -129,7 +129,10 @@ fn complaints_name_file_line_fault_and_what_was_expected() {
         ("[run]\nsocket_mode = 1", "a.toml:2: `socket_mode` is not built yet; expected only what is built"),
         ("[run]\n[watch]\nenabled = true", "a.toml:2: `watch` is not built yet; expected only what is built"),
         ("[[rule]]\nwhen = 1", "a.toml:1: `rule` is not built yet; expected only what is built"),
-        ("[run]\nrestart = \"never\"", "a.toml:2: `never` is not a choice; expected on-failure, always or no"),
+        (
+            "[run]\nrestart = \"never\"",
+            "a.toml:2: `never` is not a choice; expected on-failure, always or no",
+        ),
         ("[run]\nrestart = 1", "a.toml:2: invalid type: integer `1`; expected a string"),
         (
             "[run]\nio = \"pty\"\ngrace = \"8x\"",
@@ -184,7 +187,8 @@ fn exponential_numbers_are_checked() {
 
 #[test]
 fn broken_toml_has_a_line_too() {
-    for text in ["[run]\ncwd = ", "[run]\nx", "[run\n", "[run]\ncwd = \"a\"\ncwd = \"b\"", "run = 1", "\u{1}"] {
+    for text in ["[run]\ncwd = ", "[run]\nx", "[run\n", "[run]\ncwd = \"a\"\ncwd = \"b\"", "run = 1", "\u{1}"]
+    {
         let message = complaint(text);
         let after = message.strip_prefix("a.toml:").unwrap();
         assert!(after.starts_with(|c: char| c.is_ascii_digit()), "{message}");

@@ -59,7 +59,8 @@ pub fn labels<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, String)
 }
 
 pub fn variables<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(OsString, OsString)>, D::Error> {
-    let variables = words(from)?.iter().map(|text| asked::variable(OsStr::new(text))).collect::<Result<_, _>>();
+    let variables =
+        words(from)?.iter().map(|text| asked::variable(OsStr::new(text))).collect::<Result<_, _>>();
     variables.and_then(asked::unique).map_err(D::Error::custom)
 }
 
@@ -167,7 +168,8 @@ pub enum Kind {
 }
 
 impl Named for Kind {
-    const NAMES: &'static [(&'static str, Kind)] = &[("fixed", Kind::Fixed), ("exponential", Kind::Exponential)];
+    const NAMES: &'static [(&'static str, Kind)] =
+        &[("fixed", Kind::Fixed), ("exponential", Kind::Exponential)];
 }
 
 pub fn backoff<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Kind>, D::Error> {

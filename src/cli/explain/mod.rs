@@ -1,7 +1,7 @@
 //! `agentsup explain`: what `run` would do with the same words, and where every value comes from.
 //! Asks the same functions as `run` does, up to the first one that would change something.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 
 use serde::Serialize;
@@ -13,7 +13,7 @@ use super::words::{self, Cut};
 use super::world::World;
 use super::{Failure, print, show_help};
 use crate::session::program::{self, NotRunnable};
-use crate::session::{Conversation, Environment, SpawnPlan, Start, profile, state_dir};
+use crate::session::{Conversation, EnvVar, Environment, SpawnPlan, Start, profile, state_dir};
 use crate::supervisor::settings::Settings;
 
 mod mask;
@@ -31,18 +31,20 @@ struct Report {
     fresh: Vec<String>,
     #[serde(rename = "continue")]
     again: Vec<String>,
+    /// Why a continue starts afresh all the same, in `session`'s words.
+    continue_is_fresh: Option<&'static str>,
     /// What would be executed; without it `error` says why not.
     program: Option<String>,
-    profile: &'static str,
+    profile: Sourced,
     cwd: Sourced,
     session: Sourced,
-    document: Option<String>,
-    config: Option<String>,
+    document: Option<Sourced>,
+    config: Option<Sourced>,
     state_dir: Sourced,
     socket: String,
     log: String,
     settings: Vec<Setting>,
-    env: Vec<Variable>,
+    env: Vec<Setting>,
     env_fingerprint: String,
     dropped: Vec<String>,
     /// Why `run` would not start it.
@@ -57,13 +59,6 @@ struct Sourced {
 
 #[derive(Debug, Serialize)]
 struct Setting {
-    name: String,
-    value: String,
-    source: String,
-}
-
-#[derive(Debug, Serialize)]
-struct Variable {
     name: String,
     value: String,
     source: String,
@@ -99,7 +94,8 @@ fn report(run: &Cut, world: &World) -> Result<(Report, Option<Failure>), Failure
     let settings = ground.settings(state_dir, world);
     let wish = &settings.wish;
 
-    let plan = crate::session::plan(wish, Start::Fresh, &Conversation::default(), CONVERSATION).map_err(refused)?;
+    let plan =
+        crate::session::plan(wish, Start::Fresh, &Conversation::default(), CONVERSATION).map_err(refused)?;
     let again = continue_line(&settings, &plan)?;
     let program = program::find(&wish.command[0], plan.env.get("PATH"), &plan.cwd.value);
     let failure = program.as_ref().err().map(not_runnable);
@@ -107,25 +103,36 @@ fn report(run: &Cut, world: &World) -> Result<(Report, Option<Failure>), Failure
     let mask = Mask::new(&plan.env);
     let path = |path: &Path| mask.text(&path.to_string_lossy());
     let line = |words: &[OsString]| words.iter().map(|word| mask.text(&word.to_string_lossy())).collect();
+    let sourced = |value: String, source: &str, name: &str| Sourced {
+        value,
+        source: with_file(source, name, &origins),
+    };
+    let by_config_flag = run.options.iter().any(|(name, _)| *name == "--config");
     let report = Report {
         fresh: line(&plan.argv),
-        again: line(&again),
+        again: line(&again.argv),
+        continue_is_fresh: again.why_fresh,
         program: program.ok().map(|program| path(&program)),
-        profile: plan.profile.name(),
-        cwd: Sourced { value: path(&plan.cwd.value), source: with_file(plan.cwd.source, "cwd", &origins) },
-        session: Sourced {
-            value: wish.session.id.clone(),
-            source: with_file(wish.session.source, "session", &origins),
-        },
-        document: plan.document.as_deref().map(path),
-        config: settings.config.as_deref().map(path),
+        profile: sourced(
+            plan.profile.name().to_string(),
+            if wish.agent.is_some() { "--agent" } else { "by the name of COMMAND" },
+            "agent",
+        ),
+        cwd: sourced(path(&plan.cwd.value), plan.cwd.source, "cwd"),
+        session: sourced(wish.session.id.clone(), wish.session.source, "session"),
+        document: plan.document.as_deref().map(|document| sourced(path(document), "--document", "document")),
+        config: settings.config.as_deref().map(|config| Sourced {
+            value: path(config),
+            source: if by_config_flag { "--config" } else { "$AGENTSUP_CONFIG" }.to_string(),
+        }),
         socket: path(&wish.socket),
         log: path(&settings.state_dir.log(&wish.session.id)),
-        state_dir: Sourced {
-            value: path(&settings.state_dir.path),
-            source: with_file(settings.state_dir.source, "dir", &origins),
-        },
-        settings: origins.iter().filter(|origin| !is_shown_resolved(origin)).map(|o| setting(o, &mask)).collect(),
+        state_dir: sourced(path(&settings.state_dir.path), settings.state_dir.source, "dir"),
+        settings: origins
+            .iter()
+            .filter(|origin| !is_shown_resolved(origin))
+            .map(|o| setting(o, &mask))
+            .collect(),
         env: variables(&plan.env, &origins, &mask),
         env_fingerprint: plan.env.fingerprint(),
         dropped: plan.env.dropped.clone(),
@@ -136,7 +143,7 @@ fn report(run: &Cut, world: &World) -> Result<(Report, Option<Failure>), Failure
 
 /// As it will be once there is a conversation to continue; `plan` would look for its transcript
 /// and, finding none, start afresh.
-fn continue_line(settings: &Settings, plan: &SpawnPlan) -> Result<Vec<OsString>, Failure> {
+fn continue_line(settings: &Settings, plan: &SpawnPlan) -> Result<profile::Line, Failure> {
     let wish = &settings.wish;
     let ask = profile::Ask {
         command: &wish.command,
@@ -147,7 +154,7 @@ fn continue_line(settings: &Settings, plan: &SpawnPlan) -> Result<Vec<OsString>,
         new_id: CONVERSATION,
         has_transcript: &|_| true,
     };
-    plan.profile.command_line(&ask).map(|line| line.argv).map_err(refused)
+    plan.profile.command_line(&ask).map_err(refused)
 }
 
 fn not_runnable(why: &NotRunnable) -> Failure {
@@ -161,32 +168,36 @@ fn not_runnable(why: &NotRunnable) -> Failure {
 /// These are reported as what became of them, with the source that `session` names.
 fn is_shown_resolved(origin: &Origin) -> bool {
     let name = origin.name.as_str();
-    matches!(name, "document" | "session" | "cwd" | "dir") || name.starts_with("env ")
+    matches!(name, "document" | "session" | "cwd" | "dir" | "agent") || name.starts_with("env ")
 }
 
-/// `session` knows only flags; a value that the config file gave in a flag's place says so.
+/// `session` and the flags' names know nothing of config files; a value that came from one says so.
 fn with_file(source: &str, name: &str, origins: &[Origin]) -> String {
     let origin = origins.iter().find(|origin| origin.name == name);
     match origin.filter(|origin| origin.source.starts_with("config ")) {
-        Some(origin) if source == "config" => origin.source.clone(),
-        Some(origin) => format!("{source}, {}", origin.source),
+        // The source tags of the cwd are a contract, so the tag stays.
+        Some(origin) if source == "cli_flag" => format!("{source}, {}", origin.source),
+        Some(origin) => origin.source.clone(),
         None => source.to_string(),
     }
 }
 
 fn setting(origin: &Origin, mask: &Mask) -> Setting {
-    Setting { name: origin.name.clone(), value: mask.text(&origin.value), source: origin.source.clone() }
+    Setting {
+        name: origin.name.clone(),
+        value: mask.value(&origin.name, &origin.value),
+        source: origin.source.clone(),
+    }
 }
 
-fn variables(env: &Environment, origins: &[Origin], mask: &Mask) -> Vec<Variable> {
-    let shown = |text: &OsStr| text.to_string_lossy().into_owned();
-    let variable = |var: &crate::session::EnvVar| {
-        let name = shown(&var.name);
+fn variables(env: &Environment, origins: &[Origin], mask: &Mask) -> Vec<Setting> {
+    let variable = |var: &EnvVar| {
+        let name = var.name.to_string_lossy().into_owned();
         let source = match var.source {
             "--env" => with_file("--env", &format!("env {name}"), origins),
             other => other.to_string(),
         };
-        Variable { value: mask.value(&name, &shown(&var.value)), name, source }
+        Setting { value: mask.value(&name, &var.value.to_string_lossy()), name, source }
     };
     env.vars.iter().map(variable).collect()
 }

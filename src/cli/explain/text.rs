@@ -2,26 +2,35 @@
 
 use std::fmt::Write;
 
-use super::Report;
+use super::{Report, Sourced};
 
-const NAME_WIDTH: usize = 22;
-const VALUE_WIDTH: usize = 28;
+const NAME_WIDTH: usize = 23;
+const VALUE_WIDTH: usize = 25;
 
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
     row(&mut out, "fresh start", &command_line(&report.fresh), "");
     row(&mut out, "continue", &command_line(&report.again), "");
-    let program = match (&report.program, &report.error) {
-        (Some(program), _) => program.clone(),
-        (None, error) => format!("none: {}", error.as_deref().unwrap_or_default()),
-    };
-    row(&mut out, "program", &program, "");
-    row(&mut out, "profile", report.profile, "");
-    row(&mut out, "cwd", &report.cwd.value, &report.cwd.source);
-    row(&mut out, "session", &report.session.value, &report.session.source);
-    row(&mut out, "document", report.document.as_deref().unwrap_or("none"), "");
-    row(&mut out, "config file", report.config.as_deref().unwrap_or("none"), "");
-    row(&mut out, "state dir", &report.state_dir.value, &report.state_dir.source);
+    if let Some(why) = report.continue_is_fresh {
+        row(&mut out, "", &format!("(a fresh start again: {why})"), "");
+    }
+    match &report.program {
+        Some(program) => row(&mut out, "program", program, ""),
+        None => row(&mut out, "program", "none: run would not start", ""),
+    }
+    for (name, value) in [
+        ("profile", Some(&report.profile)),
+        ("cwd", Some(&report.cwd)),
+        ("session", Some(&report.session)),
+        ("document", report.document.as_ref()),
+        ("config file", report.config.as_ref()),
+        ("state dir", Some(&report.state_dir)),
+    ] {
+        match value {
+            Some(Sourced { value, source }) => row(&mut out, name, value, source),
+            None => row(&mut out, name, "none", ""),
+        }
+    }
     row(&mut out, "socket", &report.socket, "");
     row(&mut out, "log", &report.log, "");
 
@@ -86,7 +95,9 @@ fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
     match word {
         _ if !word.is_empty() && word.chars().all(is_plain) => word.to_string(),
-        _ if word.chars().any(char::is_control) => format!("$'{}'", word.chars().map(c_escape).collect::<String>()),
+        _ if word.chars().any(char::is_control) => {
+            format!("$'{}'", word.chars().map(c_escape).collect::<String>())
+        }
         _ => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
