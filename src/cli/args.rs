@@ -64,7 +64,8 @@ enum Verb {
                {command_name} --env LOG=debug --pass-env 'MY_*' -- ./agent.sh\n\
                {command_name} --timeout 30m -- claude -p 'fix the build' > answer.txt",
     note = "Durations are 8, 8s, 500ms, 5m or 2h. `--opt=value` works too. The first word\n\
-            that is no option is the COMMAND; everything after it belongs to it.\n",
+            that is no option is the COMMAND; everything after it belongs to it. Relative\n\
+            paths, also those in the config file, start where agentsup was started.\n",
     note = "Options that are not given come from the config file, then from the defaults.\n\
             `agentsup explain` shows which, and why. A one-shot call (claude -p,\n\
             codex exec) defaults to --io inherit --restart no.\n",

@@ -113,7 +113,7 @@ pub fn path(flag: &str, Word(path): Word) -> Result<PathBuf, Failure> {
     }
 }
 
-fn pairs<K: PartialEq, V>(
+fn pairs<K: PartialEq + AsRef<OsStr>, V>(
     flag: &str,
     words: Vec<Word>,
     parse: fn(&Word) -> Result<(K, V), String>,
@@ -141,7 +141,10 @@ pub fn label_from(text: &str) -> Result<(String, String), String> {
 pub fn variable(word: &OsStr) -> Result<(OsString, OsString), String> {
     let bytes = word.as_bytes();
     match bytes.iter().position(|byte| *byte == b'=') {
-        None => Err(format!("`{}` has no `=`; expected NAME=VALUE", word.display())),
+        None => Err(format!(
+            "`{name}` has no `=`; expected NAME=VALUE (to pass on a variable as it is: --pass-env {name})",
+            name = word.display()
+        )),
         Some(0) => Err("the name is empty; expected NAME=VALUE".to_string()),
         Some(at) => {
             let part = |bytes| OsStr::from_bytes(bytes).to_os_string();
@@ -151,10 +154,10 @@ pub fn variable(word: &OsStr) -> Result<(OsString, OsString), String> {
 }
 
 /// The same name twice is a mistake: only one of the values could win.
-pub fn unique<K: PartialEq, V>(pairs: Vec<(K, V)>) -> Result<Vec<(K, V)>, String> {
+pub fn unique<K: PartialEq + AsRef<OsStr>, V>(pairs: Vec<(K, V)>) -> Result<Vec<(K, V)>, String> {
     for (n, (key, _)) in pairs.iter().enumerate() {
         if pairs[..n].iter().any(|(earlier, _)| earlier == key) {
-            return Err("the same name is given twice".to_string());
+            return Err(format!("`{}` is given twice", key.as_ref().display()));
         }
     }
     Ok(pairs)
@@ -212,7 +215,10 @@ mod tests {
             ("--timeout=0", "--timeout: `0` is no time at all; expected more than zero"),
             ("--restart=never", "--restart: `never` is not a choice; expected on-failure, always or no"),
             ("--size=80", "--size: `80` is not a size; expected COLSxROWS like 120x40, each from 1 to 4096"),
-            ("--env=A", "--env: `A` has no `=`; expected NAME=VALUE"),
+            (
+                "--env=A",
+                "--env: `A` has no `=`; expected NAME=VALUE (to pass on a variable as it is: --pass-env A)",
+            ),
             ("--env==x", "--env: the name is empty; expected NAME=VALUE"),
             ("--label=a b=c", "--label: `a b=c` is not a label; expected KEY=VALUE, the key without blanks"),
             ("--cwd=", "--cwd: the path is empty"),

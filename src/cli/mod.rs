@@ -58,7 +58,7 @@ pub fn go(argv: &[OsString]) -> Result<u8, Failure> {
             None => show_help(None),
         },
         Some("--version" | "-V") => {
-            print(concat!("agentsup ", env!("CARGO_PKG_VERSION"), "\n"));
+            print(concat!("agentsup ", env!("CARGO_PKG_VERSION"), "\n"))?;
             Ok(0)
         }
         Some(option) if option.starts_with('-') && option != "-" => Err(Failure::usage(format!(
@@ -69,14 +69,19 @@ pub fn go(argv: &[OsString]) -> Result<u8, Failure> {
 }
 
 pub fn show_help(verb: Option<&str>) -> Result<u8, Failure> {
-    print(&args::help(verb)?);
+    print(&args::help(verb)?)?;
     Ok(0)
 }
 
-/// To stdout, and no complaint when its reader has gone: `agentsup help run | head` is no failure.
-pub fn print(text: &str) {
+/// To stdout. A reader that has gone is no failure: `agentsup help run | head` worked.
+pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure { code: 125, message: format!("cannot write to stdout: {error}") })
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ fn plain_words(message: &str) -> String {
         _ => &[],
     };
     if unbuilt.contains(&key) {
-        return format!("`{key}` is not built yet; expected only what is built");
+        return format!("`{key}` is not built yet; leave it out");
     }
     match nearest(key, known.iter().copied()) {
         Some(meant) => format!("unknown key `{key}`; expected `{meant}`?"),

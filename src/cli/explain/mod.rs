@@ -78,10 +78,11 @@ pub fn explain(argv: &[OsString]) -> Result<u8, Failure> {
     let run = Cut { options: run, command: cut.command, help: false };
 
     let (report, failure) = report(&run, &World::look()?)?;
-    match explain.json {
-        true => print(&(serde_json::to_string_pretty(&report).unwrap_or_default() + "\n")),
-        false => print(&text::render(&report)),
-    }
+    let text = match explain.json {
+        true => serde_json::to_string_pretty(&report).expect("strings and lists always become JSON") + "\n",
+        false => text::render(&report),
+    };
+    print(&text)?;
     failure.map_or(Ok(0), Err)
 }
 
