@@ -97,7 +97,7 @@ fn make_one(place: &StateDir, uid: u32) -> Result<PathBuf, Unfit> {
         made.map_err(|e| unusable(parent, &e))?;
     }
     make_dir(&path)?;
-    check_own(&path, uid, Root::IsFine)?;
+    check_outer(&path, uid)?;
     for name in INSIDE {
         let inside = path.join(name);
         make_dir(&inside)?;
@@ -114,7 +114,7 @@ fn judge_one(place: &StateDir, uid: u32) -> Result<PathBuf, Unfit> {
     let path = absolute(&place.path)?;
     match fs::symlink_metadata(&path) {
         Ok(_) => {
-            check_own(&path, uid, Root::IsFine)?;
+            check_outer(&path, uid)?;
             for inside in INSIDE.map(|name| path.join(name)) {
                 match fs::symlink_metadata(&inside) {
                     Ok(_) => {
@@ -166,6 +166,15 @@ enum Root {
     /// and is checked itself.
     IsFine,
     IsForeign,
+}
+
+/// Root's own is no trap, but no use either where we cannot write: then another place may do, and
+/// what root keeps inside is not looked at.
+fn check_outer(path: &Path, uid: u32) -> Result<(), Unfit> {
+    match check_own(path, uid, Root::IsForeign) {
+        Ok(()) => Ok(()),
+        Err(_) => check_own(path, uid, Root::IsFine).and_then(|()| check_writable(path)),
+    }
 }
 
 fn check_own(path: &Path, uid: u32, root: Root) -> Result<(), Unfit> {

@@ -49,22 +49,10 @@ const OPTIONS: Table = &[
     (One, &["--thinking-display"]), (One, &["--workload"]),
 ];
 
+#[rustfmt::skip]
 const SUBCOMMANDS: &[&str] = &[
-    "agents",
-    "auth",
-    "auto-mode",
-    "doctor",
-    "gateway",
-    "install",
-    "mcp",
-    "plugin",
-    "plugins",
-    "project",
-    "remote-control",
-    "setup-token",
-    "ultrareview",
-    "update",
-    "upgrade",
+    "agents", "auth", "auto-mode", "doctor", "gateway", "install", "mcp", "plugin", "plugins",
+    "project", "remote-control", "setup-token", "ultrareview", "update", "upgrade",
 ];
 
 pub(super) fn is_one_shot(args: &[OsString]) -> bool {
@@ -182,7 +170,6 @@ fn go_on(ask: &Ask, words: &Words) -> Line {
     if words.has("--no-session-persistence") {
         return fresh(ask, words, Some("not_persisted"));
     }
-    let known = |id: Option<&str>| id.is_some_and(|id| (ask.has_transcript)(id));
     let line = |inserted: &[&str], leave_out: &[usize], id: Option<String>| Line {
         argv: ask.without_prompt(words, inserted, leave_out),
         start: Start::Continue,
@@ -191,7 +178,7 @@ fn go_on(ask: &Ask, words: &Words) -> Line {
     };
     let Some(picked) = picked_by_user(words) else {
         return match &ask.conversation.id {
-            Some(id) if known(Some(id)) => line(&["--resume", id], &[], Some(id.clone())),
+            Some(id) if (ask.has_transcript)(id) => line(&["--resume", id], &[], Some(id.clone())),
             _ => fresh(ask, words, Some("no_transcript")),
         };
     };
@@ -199,7 +186,7 @@ fn go_on(ask: &Ask, words: &Words) -> Line {
     if let (Some(own), Some(id)) = (words.option("--session-id"), &picked) {
         // claude refuses a used `--session-id` as "already in use": the second start of the same
         // conversation has to resume it. What the first one was forked from is behind it.
-        if !known(Some(id)) {
+        if !(ask.has_transcript)(id) {
             return fresh(ask, words, Some("no_transcript"));
         }
         let origin = ["--resume", "--continue", "--fork-session"].map(|name| words.option(name));

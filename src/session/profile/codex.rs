@@ -24,37 +24,12 @@ const OPTIONS: Table = &[
 
 const ONE_SHOT: &[&str] = &["exec", "e", "review"];
 
+#[rustfmt::skip]
 const SUBCOMMANDS: &[&str] = &[
-    "exec",
-    "e",
-    "review",
-    "agents",
-    "login",
-    "logout",
-    "mcp",
-    "mcp-server",
-    "plugin",
-    "app-server",
-    "remote-control",
-    "completion",
-    "update",
-    "doctor",
-    "sandbox",
-    "debug",
-    "apply",
-    "a",
-    "resume",
-    "queue",
-    "archive",
-    "delete",
-    "migrate-rollouts",
-    "migrate-nfs-db",
-    "unarchive",
-    "fork",
-    "cloud",
-    "exec-server",
-    "features",
-    "help",
+    "exec", "e", "review", "agents", "login", "logout", "mcp", "mcp-server", "plugin", "app-server",
+    "remote-control", "completion", "update", "doctor", "sandbox", "debug", "apply", "a", "resume",
+    "queue", "archive", "delete", "migrate-rollouts", "migrate-nfs-db", "unarchive", "fork",
+    "cloud", "exec-server", "features", "help",
 ];
 
 pub(super) fn is_one_shot(args: &[OsString]) -> bool {

@@ -178,3 +178,16 @@ fn a_read_only_place_is_not_usable() {
     let list = [StateDir { path: "/proc/agentsup".into(), source: "/run" }];
     assert!(make(&list).is_err());
 }
+
+#[test]
+fn a_place_of_root_is_passed_over_where_it_cannot_be_written() {
+    if me() == 0 {
+        return;
+    }
+    let s = Scratch::new();
+    let place = |path: &Path| StateDir { path: path.into(), source: "/run" };
+    let list = [place(Path::new("/usr")), place(&s.path().join("good"))];
+    for try_it in [choose, make] {
+        assert_eq!(try_it(&list).unwrap().path, s.path().join("good"));
+    }
+}
