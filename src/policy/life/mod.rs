@@ -30,6 +30,8 @@ pub struct Life {
     health: Health,
     timeout_at: Option<Instant>,
     ever_ran: bool,
+    /// How a retry treats the conversation; only `Halted` reads it.
+    after_halt: Next,
     restarts: u64,
     last_code: u8,
 }
@@ -44,6 +46,7 @@ impl Life {
             phase: Phase::Clearing { stop },
             health: Health::Healthy,
             ever_ran: false,
+            after_halt: Next::Continue,
             restarts: 0,
             last_code: 0,
         };
@@ -94,9 +97,9 @@ impl Life {
             (Clearing { stop }, Due) => self.keep_clearing(stop, now),
 
             (Preparing { next, .. }, Prepared { agreed: true }) => self.spawn(next, now),
-            (Preparing { .. }, Prepared { agreed: false }) => self.after_failed_spawn(78, now),
-            (Preparing { until, .. }, Due) if now.at >= until => {
-                let refused = self.after_failed_spawn(78, now);
+            (Preparing { next, .. }, Prepared { agreed: false }) => self.after_failed_spawn(next, 78, now),
+            (Preparing { next, until }, Due) if now.at >= until => {
+                let refused = self.after_failed_spawn(next, 78, now);
                 [vec![Effect::AbandonHelper], refused].concat()
             }
 
@@ -105,7 +108,7 @@ impl Life {
                 self.phase = Running { next, since };
                 vec![]
             }
-            (Starting { .. }, SpawnFailed { code }) => self.after_failed_spawn(code, now),
+            (Starting { next, .. }, SpawnFailed { code }) => self.after_failed_spawn(next, code, now),
             (Starting { next, since } | Running { next, since }, Exited(end)) => {
                 self.after_exit(next, end, now.at.saturating_duration_since(since), now)
             }
@@ -154,7 +157,7 @@ impl Life {
     fn resume(&mut self, now: Now) -> Vec<Effect> {
         self.history.forgive();
         self.health = Health::Healthy;
-        [vec![Effect::TellResumed], self.restart(Next::Continue, now)].concat()
+        [vec![Effect::TellResumed], self.restart(self.after_halt, now)].concat()
     }
 
     fn restart(&mut self, next: Next, now: Now) -> Vec<Effect> {
@@ -175,60 +178,59 @@ impl Life {
         vec![Effect::Spawn(next)]
     }
 
-    fn after_failed_spawn(&mut self, code: u8, now: Now) -> Vec<Effect> {
+    fn after_failed_spawn(&mut self, next: Next, code: u8, now: Now) -> Vec<Effect> {
         self.last_code = code;
         let end = End { code, signal: None, oom: false };
         if !self.ever_ran && matches!(code, 126 | 127 | 78) {
             // Nothing that ever ran can be kept alive by waiting, so `--on-halt` is not asked.
-            self.history.note_asked(end, Duration::ZERO, now);
+            let reason = HaltReason::CannotStart(code);
+            self.history.note_fatal(end, now);
             self.health = Health::Halted;
-            let mut effects = vec![Effect::TellHalt(HaltReason::CannotStart(code))];
-            effects.extend(self.tell_and_end(HaltReason::CannotStart(code), now));
-            return effects;
+            return [vec![Effect::TellHalt(reason)], self.tell_and_end(reason, now)].concat();
         }
-        self.after_end(Next::Continue, end, Duration::ZERO, now)
+        // What never ran says nothing about the conversation: the next spawn is this one again.
+        self.after_end(next, next, end, Duration::ZERO, now)
     }
 
     fn after_exit(&mut self, ran_as: Next, end: End, ran: Duration, now: Now) -> Vec<Effect> {
         self.last_code = end.code;
-        if ran_as == Next::Continue && end.code != 0 && ran < CONTINUE_PROOF {
-            let mut effects = self.after_end(Next::Fresh, end, ran, now);
-            if matches!(self.phase, Phase::Waiting { .. }) {
-                let tell = effects.len() - 1;
-                effects.insert(tell, Effect::TellContinueFailed);
-            }
-            return effects;
-        }
-        self.after_end(Next::Continue, end, ran, now)
+        let next = match ran_as {
+            Next::Continue if end.code != 0 && ran < CONTINUE_PROOF => Next::Fresh,
+            Next::Continue | Next::Fresh => Next::Continue,
+        };
+        self.after_end(ran_as, next, end, ran, now)
     }
 
     /// The one place that decides a restart.
-    fn after_end(&mut self, next: Next, end: End, ran: Duration, now: Now) -> Vec<Effect> {
+    fn after_end(&mut self, was: Next, next: Next, end: End, ran: Duration, now: Now) -> Vec<Effect> {
         let (class, verdict) = self.history.judge(end, ran, now);
         let mut effects = vec![Effect::TellExit { class, end, ran }];
-        let restarts = match (class, self.rules.restart) {
-            (_, Restart::No) => false,
-            (Class::Clean, Restart::OnFailure | Restart::Always) => match self.rules.on_clean {
-                OnClean::Exit => false,
-                OnClean::Restart => true,
-                OnClean::Prompt => {
-                    self.health = Health::Healthy;
-                    self.phase = Phase::Asking;
-                    effects.push(Effect::Ask);
-                    return effects;
-                }
-            },
-            (_, Restart::OnFailure | Restart::Always) => true,
-        };
-        if !restarts {
-            effects.extend(self.finish(now));
-            return effects;
+        match (class, self.rules.restart, self.rules.on_clean) {
+            (_, Restart::No, _) | (Class::Clean, Restart::OnFailure | Restart::Always, OnClean::Exit) => {
+                effects.extend(self.finish(now));
+                return effects;
+            }
+            (Class::Clean, Restart::OnFailure | Restart::Always, OnClean::Prompt) => {
+                self.health = Health::Healthy;
+                self.phase = Phase::Asking;
+                effects.push(Effect::Ask);
+                return effects;
+            }
+            (Class::Clean, Restart::OnFailure | Restart::Always, OnClean::Restart)
+            | (
+                Class::Transient | Class::Flapping | Class::Fatal | Class::Asked,
+                Restart::OnFailure | Restart::Always,
+                OnClean::Exit | OnClean::Prompt | OnClean::Restart,
+            ) => {}
+        }
+        if (was, next) == (Next::Continue, Next::Fresh) {
+            effects.push(Effect::TellContinueFailed);
         }
         let wait = match verdict {
             Verdict::Fine => Duration::ZERO,
             Verdict::Wait(wait) => wait,
             Verdict::Halt(reason) => {
-                effects.extend(self.halt(reason, now));
+                effects.extend(self.halt(next, reason, now));
                 return effects;
             }
         };
@@ -238,14 +240,17 @@ impl Life {
         effects
     }
 
-    fn halt(&mut self, reason: HaltReason, now: Now) -> Vec<Effect> {
+    fn halt(&mut self, next: Next, reason: HaltReason, now: Now) -> Vec<Effect> {
         self.health = Health::Halted;
         let mut effects = vec![Effect::TellHalt(reason)];
         match self.rules.on_halt {
             OnHalt::Exit => effects.extend(self.tell_and_end(reason, now)),
             OnHalt::Wait => {
                 self.phase = Phase::Halted;
-                effects.push(Effect::Notify(reason));
+                self.after_halt = next;
+                if self.rules.notifies {
+                    effects.push(Effect::Notify(reason));
+                }
             }
         }
         effects

@@ -12,6 +12,8 @@ use crate::policy::stop::{Agent, Order, Stop};
 const SAME_REQUEST: Duration = Duration::from_millis(20);
 /// `--timeout` has passed.
 const TIMED_OUT: u8 = 124;
+/// 128 + SIGKILL.
+const KILLED: u8 = 137;
 
 /// Who asked for a stop, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +119,10 @@ impl Life {
         let gives_up = orders.contains(&Order::GiveUp);
         effects.extend(orders.into_iter().map(Effect::Tree));
         if gives_up {
+            if stop.agent() == Agent::Alive {
+                // It has no code yet, and an earlier run's, or 0, would be a lie.
+                self.last_code = KILLED;
+            }
             effects.push(self.end(code));
         }
         effects

@@ -13,6 +13,7 @@ pub enum Next {
     Continue,
 }
 
+#[derive(Clone, Debug)]
 pub struct Rules {
     pub numbers: Numbers,
     pub restart: Restart,
