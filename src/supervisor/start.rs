@@ -166,6 +166,7 @@ impl Supervisor {
             suspend_at: None,
             ended_pid: 0,
             spawned_as: Start::Fresh,
+            ran_as: Next::Fresh,
             last_end: None,
             stop_asked: None,
             ending: None,

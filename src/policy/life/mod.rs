@@ -103,9 +103,9 @@ impl Life {
                 [vec![Effect::AbandonHelper], refused].concat()
             }
 
-            (Starting { next, since }, ExecDone) => {
+            (Starting { since, .. }, ExecDone { ran_as }) => {
                 self.ever_ran = true;
-                self.phase = Running { next, since };
+                self.phase = Running { next: ran_as, since };
                 vec![]
             }
             (Starting { next, .. }, SpawnFailed { code }) => self.after_failed_spawn(next, code, now),
@@ -129,16 +129,18 @@ impl Life {
             | (Waiting { .. } | Asking | Halted | Telling { .. }, StopAsked { sender }) => {
                 self.stop(sender, now)
             }
+            (Clearing { .. } | Preparing { .. } | Starting { .. } | Running { .. }, TerminalGone)
+            | (Waiting { .. } | Asking | Halted | Telling { .. }, TerminalGone) => self.hang_up(now),
             (Stopping { .. }, event) => self.while_stopping(event, now),
 
             // Too early, too late, or not of interest; one row a phase.
             #[rustfmt::skip]
-            (Clearing { .. }, Prepared { .. } | ExecDone | SpawnFailed { .. } | Exited(_) | Retry | Quit | Notified | TreeGone)
-            | (Preparing { .. }, LeftoversGone | ExecDone | SpawnFailed { .. } | Exited(_) | Retry | Quit | Notified | TreeGone | Due)
+            (Clearing { .. }, Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | Quit | Notified | TreeGone)
+            | (Preparing { .. }, LeftoversGone | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | Quit | Notified | TreeGone | Due)
             | (Starting { .. }, LeftoversGone | Prepared { .. } | Retry | Quit | Notified | TreeGone | Due)
-            | (Running { .. }, LeftoversGone | Prepared { .. } | ExecDone | SpawnFailed { .. } | Retry | Quit | Notified | TreeGone | Due)
-            | (Waiting { .. } | Asking | Halted, LeftoversGone | Prepared { .. } | ExecDone | SpawnFailed { .. } | Exited(_) | Notified | TreeGone | Due)
-            | (Telling { .. }, LeftoversGone | Prepared { .. } | ExecDone | SpawnFailed { .. } | Exited(_) | Retry | Quit | TreeGone | Due)
+            | (Running { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Retry | Quit | Notified | TreeGone | Due)
+            | (Waiting { .. } | Asking | Halted, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Notified | TreeGone | Due)
+            | (Telling { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | Quit | TreeGone | Due)
             | (Ended, _) => vec![],
         }
     }

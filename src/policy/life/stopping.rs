@@ -48,6 +48,10 @@ impl Life {
         self.begin_stop(Ending::OfAgent, Some(Request { sender, at: now.at }), now)
     }
 
+    pub(super) fn hang_up(&mut self, now: Now) -> Vec<Effect> {
+        self.begin_stop(Ending::OfAgent, None, now)
+    }
+
     pub(super) fn timeout_is_over(&self, now: Now) -> bool {
         let live = !matches!(self.phase, Phase::Stopping { .. } | Phase::Ended);
         live && self.timeout_at.is_some_and(|at| now.at >= at)
@@ -109,7 +113,8 @@ impl Life {
             Event::TreeGone => return vec![self.end(code)],
             Event::LeftoversGone
             | Event::Prepared { .. }
-            | Event::ExecDone
+            | Event::ExecDone { .. }
+            | Event::TerminalGone
             | Event::SpawnFailed { .. }
             | Event::Exited(_)
             | Event::Retry

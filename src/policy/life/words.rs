@@ -75,7 +75,11 @@ pub enum Event {
     Prepared {
         agreed: bool,
     },
-    ExecDone,
+    /// The program runs, and what it was really started as: a continue with nothing to continue is
+    /// a fresh start.
+    ExecDone {
+        ran_as: Next,
+    },
     /// It could not be started, with the code that says so.
     SpawnFailed {
         code: u8,
@@ -85,6 +89,9 @@ pub enum Event {
     StopAsked {
         sender: i32,
     },
+    /// Nobody is at the terminal any more: a stop, but never impatience, because a closing window
+    /// says so several times.
+    TerminalGone,
     /// The operator wants it started again.
     Retry,
     /// The operator wants to leave, now that nothing runs.

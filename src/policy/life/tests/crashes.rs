@@ -436,3 +436,12 @@ fn the_last_ten_exits_are_kept() {
     let ran: Vec<u64> = story.life.history().exits().map(|exit| exit.ran.as_secs()).collect();
     assert_eq!(ran, (202..212).collect::<Vec<u64>>());
 }
+
+#[test]
+fn a_continue_that_had_nothing_to_continue_did_not_fail_as_one() {
+    let mut story = Story::begins(rules());
+    story.only_hears(Event::LeftoversGone);
+    story.only_hears(Event::ExecDone { ran_as: Next::Fresh });
+    let effects = story.only_hears(Event::Exited(code(1)));
+    assert!(!effects.contains(&Effect::TellContinueFailed), "{effects:?}");
+}

@@ -81,8 +81,8 @@ impl Story {
     /// One event; a spawn that it leads to works.
     fn hears(&mut self, event: Event) -> Vec<Effect> {
         let mut effects = self.only_hears(event);
-        if matches!(effects.last(), Some(Effect::Spawn(_))) {
-            effects.extend(self.only_hears(Event::ExecDone));
+        if let Some(&Effect::Spawn(ran_as)) = effects.last() {
+            effects.extend(self.only_hears(Event::ExecDone { ran_as }));
         }
         effects
     }

@@ -41,11 +41,15 @@ fn any_end() -> impl Strategy<Value = End> {
         .prop_map(|(with, oom)| End { oom, ..code(with) })
 }
 
+fn any_next() -> impl Strategy<Value = Next> {
+    prop_oneof![Just(Next::Fresh), Just(Next::Continue)]
+}
+
 fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         8 => Just(Event::LeftoversGone),
         8 => any::<bool>().prop_map(|agreed| Event::Prepared { agreed }),
-        8 => Just(Event::ExecDone),
+        8 => any_next().prop_map(|ran_as| Event::ExecDone { ran_as }),
         4 => any::<u8>().prop_map(|code| Event::SpawnFailed { code }),
         8 => any_end().prop_map(Event::Exited),
         8 => Just(Event::Retry),
@@ -53,6 +57,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         8 => Just(Event::TreeGone),
         8 => Just(Event::Due),
         1 => Just(Event::Quit),
+        1 => Just(Event::TerminalGone),
         1 => (0..2).prop_map(|sender| Event::StopAsked { sender }),
     ]
 }
@@ -143,7 +148,7 @@ impl Watch {
             Act::Hear(event) => self.hear(event),
             Act::Run(time, end) => {
                 self.hear(Event::Prepared { agreed: true });
-                self.hear(Event::ExecDone);
+                self.hear(Event::ExecDone { ran_as: Next::Continue });
                 self.story.passes(time);
                 self.hear(Event::Exited(end));
             }
@@ -242,7 +247,7 @@ fn left_alone(rules: Rules, runs: impl IntoIterator<Item = Run>) -> (Story, Vec<
         match run {
             Run::Fails { code } => story.fails_to_spawn(code),
             Run::Exits { end, after } => {
-                story.only_hears(Event::ExecDone);
+                story.only_hears(Event::ExecDone { ran_as: Next::Continue });
                 story.runs_for(after);
                 story.only_hears(Event::Exited(end))
             }

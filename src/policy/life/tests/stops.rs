@@ -223,3 +223,15 @@ fn a_long_grace_and_a_long_timeout_are_as_good_as_any() {
     }
     assert_eq!(story.life.phase(), &Phase::Ended);
 }
+
+#[test]
+fn a_closing_window_says_so_several_times_and_is_not_impatient() {
+    let mut story = Story::runs(rules());
+    assert_eq!(story.only_hears(Event::TerminalGone).last(), Some(&Effect::Tree(Order::Term)));
+    assert_eq!(story.only_hears(Event::TerminalGone), []);
+    story.passes(Duration::from_secs(1));
+    assert_eq!(story.only_hears(Event::TerminalGone), []);
+    assert_eq!(story.only_hears(Event::StopAsked { sender: 7 }), []);
+    story.passes(Duration::from_secs(1));
+    assert_eq!(story.only_hears(Event::StopAsked { sender: 7 }), [Effect::Tree(Order::KillAll)]);
+}
