@@ -93,6 +93,8 @@ struct Supervisor {
     /// Of the agent that ended last.
     ended_pid: i32,
     last_end: Option<(End, Duration)>,
+    /// The spawn failed: what the policy says next is not about an agent that ran.
+    never_ran: bool,
     /// What the running agent was started as.
     spawned_as: Start,
     /// The same, as far as the policy is concerned.

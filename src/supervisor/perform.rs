@@ -180,6 +180,7 @@ impl Supervisor {
 
     pub(super) fn spawn_failed(&mut self, code: u8, step: &'static str, why: &str) {
         self.tell_spawn_failed(code, step, why);
+        self.never_ran = true;
         self.events.push_back(Event::SpawnFailed { code });
     }
 
@@ -265,7 +266,10 @@ impl From<NotRunnable> for Failed {
 impl From<LaunchError> for Failed {
     fn from(error: LaunchError) -> Failed {
         match error {
-            LaunchError::Pty(error) => Failed::own("pty", &error.to_string()),
+            LaunchError::Pty(error) => Failed::own(
+                "pty",
+                &format!("no terminal for the agent: {error} (is /dev/pts mounted? --io inherit needs none)"),
+            ),
             LaunchError::Spawn(error) => Failed {
                 code: error.exit_code(),
                 step: error.step.name(),

@@ -168,6 +168,7 @@ impl Supervisor {
             spawned_as: Start::Fresh,
             ran_as: Next::Fresh,
             last_end: None,
+            never_ran: false,
             stop_asked: None,
             ending: None,
         };

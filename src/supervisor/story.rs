@@ -41,6 +41,11 @@ impl Supervisor {
     }
 
     pub(super) fn tell_exit(&mut self, class: Class, end: End, ran: Duration) {
+        if std::mem::take(&mut self.never_ran) {
+            // A spawn that failed has been told as such; it is no exit of the agent.
+            self.last_end = None;
+            return;
+        }
         let event = Event::new(Name::ClaudeExit)
             .with("pid", self.ended_pid)
             .with("code", end.code)
