@@ -99,6 +99,8 @@ struct Supervisor {
     spawned_as: Start,
     /// The same, as far as the policy is concerned.
     ran_as: Next,
+    /// The stop is `--timeout`'s.
+    timed_out: bool,
     /// When the grace began to run.
     stop_asked: Option<Instant>,
     /// How it ends, and until when unread output is waited for.
@@ -161,8 +163,8 @@ impl Supervisor {
             for effect in self.life.step(event, now()) {
                 self.perform(effect);
             }
+            self.show_phase();
         }
-        self.show_phase();
         self.console.flush();
     }
 

@@ -122,6 +122,7 @@ impl Supervisor {
         if let Charge::Init(_) = self.charge {
             return;
         }
+        self.timed_out = timed_out;
         let grace = in_words(self.grace());
         let why = if timed_out { "the time given by --timeout is over: " } else { "" };
         if timed_out || !self.console.has_terminal() {
@@ -174,6 +175,7 @@ impl Supervisor {
         let event = Event::new(Name::StateChanged)
             .with("from", self.shown_phase)
             .with("to", phase)
+            .maybe("why", (phase == "stopping" && self.timed_out).then_some("timeout"))
             .with("health", health_name(self.life.health()));
         // `shutdown` is the last line of a run.
         if phase != "ended" {
