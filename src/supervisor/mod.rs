@@ -101,7 +101,7 @@ struct Supervisor {
     ran_as: Next,
     /// The stop is `--timeout`'s.
     timed_out: bool,
-    /// When the grace began to run.
+    /// When somebody asked for the end, or the time was up.
     stop_asked: Option<Instant>,
     /// How it ends, and until when unread output is waited for.
     ending: Option<Ending>,
@@ -109,7 +109,8 @@ struct Supervisor {
 
 struct Ending {
     code: u8,
-    flush_until: Instant,
+    /// `None`: as long as it takes, as any program waits for the reader of its output.
+    flush_until: Option<Instant>,
 }
 
 /// Where a wake-up came from.
@@ -138,7 +139,7 @@ impl Supervisor {
         let mut sources = Sources::new();
         loop {
             if let Some(ending) = &self.ending
-                && (self.console.is_flushed() || Instant::now() >= ending.flush_until)
+                && (self.console.is_flushed() || ending.flush_until.is_some_and(|at| Instant::now() >= at))
             {
                 return self.close();
             }
@@ -173,7 +174,7 @@ impl Supervisor {
             return Some(Instant::now());
         }
         let life = self.life.wake().map(|(at, _)| at);
-        let flush = self.ending.as_ref().map(|e| e.flush_until);
+        let flush = self.ending.as_ref().and_then(|e| e.flush_until);
         [life, self.suspend_at, flush].into_iter().flatten().min()
     }
 

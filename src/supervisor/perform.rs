@@ -19,7 +19,7 @@ use crate::policy::stop::Order;
 use crate::session::program::{self, NotRunnable};
 use crate::session::{self, Profile, Start};
 
-/// Unread output is waited for at least this long, also when the grace is used up.
+/// In a stop unread output is waited for at least this long, also when the grace is used up.
 const FLUSH_AT_LEAST: Duration = Duration::from_millis(200);
 
 impl Supervisor {
@@ -187,13 +187,7 @@ impl Supervisor {
     fn end_tree(&mut self, order: Order) {
         match order {
             Order::Term => {
-                let urged = match self.life.phase() {
-                    Phase::Stopping { stop, .. } => {
-                        self.stop_asked = Some(stop.asked());
-                        stop.is_urged()
-                    }
-                    _ => false,
-                };
+                let urged = matches!(self.life.phase(), Phase::Stopping { stop, .. } if stop.is_urged());
                 // Forwarding is all that `init` does while its child lives.
                 let scope = match (&self.charge, &self.agent) {
                     (Charge::Init(_), Some(agent)) => agent.group().map(Scope::Group),
@@ -226,16 +220,16 @@ impl Supervisor {
     }
 
     fn end(&mut self, code: u8) {
-        let now = Instant::now();
-        let grace_over = self.stop_asked.unwrap_or(now) + self.grace();
-        self.ending = Some(Ending { code, flush_until: grace_over.max(now + FLUSH_AT_LEAST) });
+        let at_least = Instant::now() + FLUSH_AT_LEAST;
+        let flush_until = self.stop_asked.map(|asked| (asked + self.grace()).max(at_least));
+        self.ending = Some(Ending { code, flush_until });
         self.tell_end(code);
     }
 
-    /// Asked to stop once more while the end waits for a reader.
+    /// Asked to stop while the end waits for a reader.
     pub(super) fn hurry_the_end(&mut self) {
         if let Some(ending) = &mut self.ending {
-            ending.flush_until = Instant::now();
+            ending.flush_until = Some(Instant::now());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What happened, for the log and for stderr. `docker logs` tells the story: without a terminal
 //! every restart, halt and stop has its line.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::helper::Kind;
 use super::perform::start_name;
@@ -119,6 +119,7 @@ impl Supervisor {
     }
 
     pub(super) fn tell_stopping(&mut self, timed_out: bool) {
+        self.stop_asked = Some(Instant::now());
         if let Charge::Init(_) = self.charge {
             return;
         }
