@@ -263,7 +263,7 @@ impl Supervisor {
     fn close(mut self) -> u8 {
         let code = self.ending.as_ref().map_or(125, |e| e.code);
         self.console.give_back();
-        self.tell_losses();
+        self.tell_end(code);
         self.console.flush();
         code
     }

@@ -223,7 +223,6 @@ impl Supervisor {
         let at_least = Instant::now() + FLUSH_AT_LEAST;
         let flush_until = self.stop_asked.map(|asked| (asked + self.grace()).max(at_least));
         self.ending = Some(Ending { code, flush_until });
-        self.tell_end(code);
     }
 
     /// Asked to stop while the end waits for a reader.

@@ -148,16 +148,13 @@ impl Supervisor {
         });
     }
 
+    /// The last words, with what could not be written where it belonged.
     pub(super) fn tell_end(&mut self, code: u8) {
-        self.log.record(Event::new(Name::Shutdown).with("code", code).with("orphans", self.orphans));
-    }
-
-    /// The last words: what could not be written where it belonged.
-    pub(super) fn tell_losses(&mut self) {
         let (bytes, lines) = self.console.unwritten();
         if bytes > 0 || lines > 0 {
             self.log.record(Event::new(Name::OutputLost).with("lost", bytes).with("lines", lines));
         }
+        self.log.record(Event::new(Name::Shutdown).with("code", code).with("orphans", self.orphans));
         let lost = self.log.close();
         if lost.file > 0 {
             self.console.tell(&format!("the log file lacks {} lines: they could not be written", lost.file));
