@@ -89,6 +89,8 @@ struct Supervisor {
     more_children: bool,
     /// Ctrl-Z was typed: by then the agent has stopped itself, or is stopped.
     suspend_at: Option<Instant>,
+    /// When Ctrl-C was last typed to the running agent.
+    interrupt_typed: Option<Instant>,
     shown_phase: &'static str,
     /// Of the agent that ended last.
     ended_pid: i32,

@@ -164,6 +164,7 @@ impl Supervisor {
             failed_children: HashSet::new(),
             more_children: false,
             suspend_at: None,
+            interrupt_typed: None,
             ended_pid: 0,
             spawned_as: Start::Fresh,
             ran_as: Next::Fresh,
