@@ -160,6 +160,9 @@ impl Supervisor {
             self.tail.feed(bytes);
         });
         agent.return_terminal();
+        if how != How::Code(0) && self.io() == Io::Inherit && matches!(self.charge, Charge::Run(_)) {
+            self.console.restore_line_settings();
+        }
         self.console.tidy_screen(how != How::Code(0));
         self.suspend_at = None;
         let signal = match how {
