@@ -160,7 +160,10 @@ impl Modes {
     }
 
     fn changed(&self) -> impl Iterator<Item = (u16, bool)> + '_ {
-        self.set.iter().map(|(&mode, &on)| (mode, on)).filter(|(mode, on)| *on != ON_BY_DEFAULT.contains(mode))
+        self.set
+            .iter()
+            .map(|(&mode, &on)| (mode, on))
+            .filter(|(mode, on)| *on != ON_BY_DEFAULT.contains(mode))
     }
 
     /// Sequences that put the terminal back; empty when the agent left it as it was.
@@ -242,7 +245,8 @@ mod tests {
 
     #[test]
     fn an_agent_that_tidied_up_leaves_nothing_to_do() {
-        let tidy = "\x1b[?2004h\x1b[>1u\x1b[>4;2m\x1b=\x1b[?25l hi \x1b[?25h\x1b>\x1b[>4;0m\x1b[<u\x1b[?2004l";
+        let tidy =
+            "\x1b[?2004h\x1b[>1u\x1b[>4;2m\x1b=\x1b[?25l hi \x1b[?25h\x1b>\x1b[>4;0m\x1b[<u\x1b[?2004l";
         assert_eq!(after(tidy), (String::new(), String::new()));
         assert_eq!(after("\x1b[?1049h\x1bc"), (String::new(), String::new()));
     }
