@@ -1,1 +1,19 @@
-fn main() {}
+//! The words of the command line in, an exit code out; only here does the process end.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use agentsup::cli::{self, Failure};
+
+fn main() -> ExitCode {
+    let argv: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match cli::go(&argv) {
+        Ok(code) => ExitCode::from(code),
+        Err(Failure { code, message }) => {
+            // Not eprintln!: a closed stderr must not turn a refusal into a panic.
+            let _ = writeln!(std::io::stderr(), "agentsup: {message}");
+            ExitCode::from(code)
+        }
+    }
+}

@@ -1,1 +1,116 @@
+//! The command line: called by `main` with the words it was given, hands `Settings` to `supervisor`
+//! and an exit code back. Knows flags, config files and defaults; never spawns, waits or signals.
+//!
+//! words → `args` → `asked` (flags) ⎫
+//!        config → `asked` (file)   ⎬ `settings` → `ground` (what is on disk) → `run`, `explain`
+//!                     `world`      ⎭
+#![forbid(unsafe_code)]
 
+use std::ffi::OsString;
+use std::io::Write;
+
+pub mod args;
+pub mod asked;
+pub mod config;
+pub mod duration;
+pub mod explain;
+pub mod ground;
+pub mod init;
+pub mod names;
+pub mod prompt;
+pub mod run;
+pub mod settings;
+pub mod words;
+pub mod world;
+
+/// Why a verb could not do its work, and the code that says so. `main` prints it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub code: u8,
+    pub message: String,
+}
+
+impl Failure {
+    /// The words themselves are wrong.
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure { code: 2, message: message.into() }
+    }
+
+    /// The words are fine; what they ask for is refused.
+    pub fn refused(message: impl Into<String>) -> Failure {
+        Failure { code: 78, message: message.into() }
+    }
+}
+
+/// Does what the words behind `agentsup` ask for; the exit code comes back.
+pub fn go(argv: &[OsString]) -> Result<u8, Failure> {
+    let Some((verb, rest)) = argv.split_first() else {
+        // Nothing was asked, so the help is an error message.
+        let _ = std::io::stderr().write_all(args::help(None)?.as_bytes());
+        return Ok(2);
+    };
+    match verb.to_str() {
+        Some("run") => run::run(rest),
+        Some("init") => init::init(rest),
+        Some("explain") => explain::explain(rest),
+        Some("--help" | "-h" | "help") => match rest.first() {
+            Some(verb) => show_help(Some(&verb.to_string_lossy())),
+            None => show_help(None),
+        },
+        Some("--version" | "-V") => {
+            print(concat!("agentsup ", env!("CARGO_PKG_VERSION"), "\n"))?;
+            Ok(0)
+        }
+        Some(option) if option.starts_with('-') && option != "-" => Err(Failure::usage(format!(
+            "unknown option {option}; a verb comes first, as in: agentsup run [options] -- COMMAND"
+        ))),
+        _ => Err(args::unknown_verb(&verb.to_string_lossy())),
+    }
+}
+
+pub fn show_help(verb: Option<&str>) -> Result<u8, Failure> {
+    print(&args::help(verb)?)?;
+    Ok(0)
+}
+
+/// To stdout. A reader that has gone is no failure: `agentsup help run | head` worked.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure { code: 125, message: format!("cannot write to stdout: {error}") })
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_errors_are_2_and_refusals_78() {
+        for (line, code) in [
+            ("nonsense", 2),
+            ("state", 2),
+            ("--frob", 2),
+            ("-- run", 2),
+            ("help nonsense", 2),
+            ("run", 2),
+            ("run --", 2),
+            ("run --cwd", 2),
+            ("run --grace x true", 2),
+            ("run --restart no --restart no true", 2),
+            ("init --cwd /x true", 2),
+            ("init --grace x true", 2),
+            ("explain --json", 2),
+            ("explain --json --json=1 true", 2),
+            ("run --config /nonexistent/a.toml true", 78),
+            ("run --restart no --on-clean restart true", 78),
+            ("explain --document /nonexistent/d.md true", 78),
+        ] {
+            let argv: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(go(&argv).map_err(|failure| failure.code), Err(code), "{line}");
+        }
+    }
+}

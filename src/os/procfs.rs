@@ -14,6 +14,7 @@ pub struct Process {
     /// Clock ticks since boot: with the pid, the identity of a process.
     pub started: u64,
     pub zombie: bool,
+    pub stopped: bool,
 }
 
 /// `None` without a usable /proc.
@@ -43,7 +44,8 @@ fn parse(pid: i32, stat: &[u8]) -> Option<Process> {
     let parent = fields.next()?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     let started = fields.nth(16)?.parse().ok()?;
-    Some(Process { pid, parent, group, started, zombie: matches!(state, "Z" | "X" | "x") })
+    let zombie = matches!(state, "Z" | "X" | "x");
+    Some(Process { pid, parent, group, started, zombie, stopped: matches!(state, "T" | "t") })
 }
 
 /// Of `all`, those whose ancestry leads to `root`, itself left out.
@@ -121,13 +123,14 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_and_spaces_does_not_shift_the_fields() {
         let stat = b"7 (a) b (c) Z 3 4 5 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 998877 0 0";
-        let expected = Process { pid: 7, parent: 3, group: 4, started: 998_877, zombie: true };
+        let expected =
+            Process { pid: 7, parent: 3, group: 4, started: 998_877, zombie: true, stopped: false };
         assert_eq!(parse(7, stat), Some(expected));
     }
 
     #[test]
     fn descendants_survive_a_cycle_in_a_torn_snapshot() {
-        let p = |pid, parent| Process { pid, parent, group: 0, started: 0, zombie: false };
+        let p = |pid, parent| Process { pid, parent, group: 0, started: 0, zombie: false, stopped: false };
         let all = [p(2, 1), p(3, 2), p(4, 5), p(5, 4), p(1, 3)];
         let mut found: Vec<i32> = descendants(&all, 1).iter().map(|p| p.pid).collect();
         found.sort_unstable();

@@ -49,6 +49,15 @@ impl Stop {
         self.asked
     }
 
+    /// The agent's three quarters are over: now it is the turn of what entered from outside.
+    pub fn is_urged(&self) -> bool {
+        self.stage != Stage::Asked
+    }
+
+    pub fn has_killed(&self) -> bool {
+        matches!(self.stage, Stage::Killed { .. })
+    }
+
     pub fn deadline(&self) -> Instant {
         match self.stage {
             Stage::Asked => self.asked + self.grace * 3 / 4,

@@ -3,8 +3,29 @@
 //! spawns, logs or remembers anything between two calls.
 #![forbid(unsafe_code)]
 
+mod cwd;
+pub mod document;
+mod env;
+mod frontmatter;
+mod glob;
+pub mod id;
+pub mod profile;
+pub mod program;
+pub mod state_dir;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use document::Document;
+pub use env::{EnvVar, Environment};
+pub use profile::Profile;
 
 /// What was asked for, fixed for the life of the supervisor. Nothing in it is resolved yet.
 #[derive(Clone, Debug)]
@@ -48,4 +69,88 @@ pub enum Start {
 pub struct StateDir {
     pub path: PathBuf,
     pub source: &'static str,
+}
+
+/// Why a spawn will not happen, in words for the user. `run` exits 78 with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// A value and the rule that gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sourced<T> {
+    pub value: T,
+    pub source: &'static str,
+}
+
+/// What is remembered of the agent's own conversation between two spawns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conversation {
+    pub id: Option<String>,
+}
+
+/// Everything a spawn needs, settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpawnPlan {
+    /// The final command line; `argv[0]` as the user wrote it.
+    pub argv: Vec<OsString>,
+    /// What this spawn really is: a continue that has nothing to continue is fresh.
+    pub start: Start,
+    /// Why a continue became fresh.
+    pub why_fresh: Option<&'static str>,
+    /// To be kept after a successful spawn.
+    pub conversation: Conversation,
+    /// Canonical.
+    pub cwd: Sourced<PathBuf>,
+    pub env: Environment,
+    pub profile: Profile,
+    /// Canonical.
+    pub document: Option<PathBuf>,
+}
+
+/// Settles one spawn from scratch: the document is read again and every path looked at again,
+/// because a restart may come hours after the start.
+pub fn plan(
+    wish: &Wish,
+    start: Start,
+    conversation: &Conversation,
+    new_conversation_id: &str,
+) -> Result<SpawnPlan, Refusal> {
+    let document =
+        wish.document.as_ref().map(|path| Document::read(&wish.started_in.join(path))).transpose()?;
+    let cwd = cwd::resolve(&wish.started_in, wish.cwd.as_deref(), document.as_ref())?;
+    cwd::check_allowed(wish, &cwd.value)?;
+    let env = env::build(wish, document.as_ref(), &cwd.value)?;
+
+    let command0 = wish.command.first().ok_or_else(|| {
+        Refusal("no command given: write it after `--`, as in `agentsup run -- claude`".into())
+    })?;
+    let profile = Profile::of(command0, wish.agent.as_deref())?;
+    let line = profile.command_line(&profile::Ask {
+        command: &wish.command,
+        prompt: wish.prompt.as_deref(),
+        continue_args: &wish.continue_args,
+        start,
+        conversation,
+        new_id: new_conversation_id,
+        has_transcript: &|id| profile.has_transcript(id, &env, &cwd.value),
+    })?;
+
+    Ok(SpawnPlan {
+        argv: line.argv,
+        start: line.start,
+        why_fresh: line.why_fresh,
+        conversation: line.conversation,
+        cwd,
+        env,
+        profile,
+        document: document.map(|d| d.path),
+    })
 }

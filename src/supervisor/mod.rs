@@ -1,2 +1,263 @@
-//! The loop and what it owns; the only place where things happen.
+//! The loop and what it owns; the only place where things happen. Called by `cli` with settings,
+//! hands back an exit code. Never decides: `policy` does.
+//!
+//! ```text
+//! wait → react (readiness becomes life::Event) → life.step → perform (its effects) → wait …
+//! ```
+//!
+//! | file      | what it does                                                           |
+//! |-----------|------------------------------------------------------------------------|
+//! | `start`   | everything before the loop: refusals, lock, log                        |
+//! | `react`   | signals, children, bytes and keys become events                        |
+//! | `perform` | effects become processes, signals and waits                            |
+//! | `story`   | what happened, for the log and for stderr                              |
+//! | `suspend` | Ctrl-Z and back                                                        |
+//! | `agent`   | the agent and its terminal                                             |
+//! | `console` | the operator's terminal, stdout and stderr                             |
+//! | `sweep`   | who gets TERM and who gets KILL                                        |
+//! | `helper`  | `before_spawn` and `[halt] notify`                                     |
+//! | `record`  | `<session>.json`                                                       |
+#![forbid(unsafe_code)]
+
+mod agent;
+mod buffer;
+mod console;
+mod helper;
+mod keys;
+mod perform;
+mod react;
+mod record;
 pub mod settings;
+mod start;
+mod story;
+mod suspend;
+mod sweep;
+
+use std::collections::{HashSet, VecDeque};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+pub use start::{init, run};
+
+use crate::log::Log;
+use crate::os::lock::Lock;
+use crate::os::poll::{Ready, Sources, Want};
+use crate::os::signals::Inbox;
+use crate::os::tty;
+use crate::policy::Now;
+use crate::policy::crash::End;
+use crate::policy::life::{self, Life, Phase};
+use crate::screen::tail::Tail;
+use crate::session::Start;
+use agent::Agent;
+use console::Console;
+use helper::Helper;
+use settings::{InitSettings, Io, Settings};
+use sweep::Sweep;
+
+/// Whom this supervisor serves.
+enum Charge {
+    Run(Box<Session>),
+    Init(InitSettings),
+}
+
+/// What only `run` has.
+struct Session {
+    settings: Settings,
+    record: record::Record,
+    record_failed: bool,
+    /// Held for as long as we live.
+    _lock: Lock,
+}
+
+struct Supervisor {
+    charge: Charge,
+    life: Life,
+    /// Events that effects have caused, in order.
+    events: VecDeque<life::Event>,
+    log: Log,
+    inbox: Inbox,
+    console: Console,
+    agent: Option<Agent>,
+    helper: Option<Helper>,
+    sweep: Sweep,
+    tail: Tail,
+    orphans: u64,
+    /// Children that failed before exec: their end is no orphan's.
+    failed_children: HashSet<i32>,
+    /// More children may have news than were looked at.
+    more_children: bool,
+    /// Ctrl-Z was typed: by then the agent has stopped itself, or is stopped.
+    suspend_at: Option<Instant>,
+    shown_phase: &'static str,
+    /// Of the agent that ended last.
+    ended_pid: i32,
+    last_end: Option<(End, Duration)>,
+    /// What the running agent was started as.
+    spawned_as: Start,
+    /// When the grace began to run.
+    stop_asked: Option<Instant>,
+    /// How it ends, and until when unread output is waited for.
+    ending: Option<Ending>,
+}
+
+struct Ending {
+    code: u8,
+    flush_until: Instant,
+}
+
+/// Where a wake-up came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Signals,
+    Exec,
+    Stdin,
+    Stdout,
+    Stderr,
+    Pty,
+    Stranger,
+}
+
+fn now() -> Now {
+    let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    Now { at: Instant::now(), epoch }
+}
+
+impl Supervisor {
+    fn live(mut self, first: Vec<life::Effect>) -> u8 {
+        for effect in first {
+            self.perform(effect);
+        }
+        self.settle();
+        let mut sources = Sources::new();
+        loop {
+            if let Some(ending) = &self.ending
+                && (self.console.is_flushed() || Instant::now() >= ending.flush_until)
+            {
+                return self.close();
+            }
+            self.register(&mut sources);
+            for (source, ready) in sources.wait(self.deadline()) {
+                self.react(source, ready);
+            }
+            if self.more_children {
+                self.reap();
+            }
+            if self.suspend_at.is_some_and(|at| Instant::now() >= at) {
+                self.suspend();
+            }
+            self.events.push_back(life::Event::Due);
+            self.settle();
+        }
+    }
+
+    /// Every event that is waiting, and every event that these lead to.
+    fn settle(&mut self) {
+        while let Some(event) = self.events.pop_front() {
+            for effect in self.life.step(event, now()) {
+                self.perform(effect);
+            }
+        }
+        self.show_phase();
+        self.console.flush();
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        if self.more_children {
+            return Some(Instant::now());
+        }
+        let life = self.life.wake().map(|(at, _)| at);
+        let flush = self.ending.as_ref().map(|e| e.flush_until);
+        [life, self.suspend_at, flush].into_iter().flatten().min()
+    }
+
+    fn register(&self, sources: &mut Sources<Source>) {
+        sources.clear();
+        sources.add(Source::Signals, self.inbox.as_fd(), Want::Read);
+        if let Some(spawning) = self.agent.as_ref().and_then(|a| a.spawning.as_ref()) {
+            sources.add(Source::Exec, spawning.as_fd(), Want::Read);
+        }
+        if self.listens_to_stdin() {
+            sources.add(Source::Stdin, tty::stdin(), Want::Read);
+        }
+        if let Some(fd) = self.console.wants_stdout() {
+            sources.add(Source::Stdout, fd, Want::Write);
+        }
+        if let Some(fd) = self.console.wants_stderr() {
+            sources.add(Source::Stderr, fd, Want::Write);
+        }
+        if let Some(terminal) = self.agent.as_ref().and_then(|a| a.terminal.as_ref()) {
+            match (self.console.has_room(), !terminal.input.is_empty()) {
+                (true, true) => sources.add(Source::Pty, terminal.pty.as_fd(), Want::Both),
+                (true, false) => sources.add(Source::Pty, terminal.pty.as_fd(), Want::Read),
+                (false, true) => sources.add(Source::Pty, terminal.pty.as_fd(), Want::Write),
+                (false, false) => {}
+            }
+        }
+        if matches!(self.life.phase(), Phase::Clearing { .. } | Phase::Stopping { .. }) {
+            for watch in self.sweep.strangers() {
+                sources.add(Source::Stranger, watch.as_fd(), Want::Read);
+            }
+        }
+    }
+
+    /// Keys are always heard; a stream is left alone while there is nobody to type it to.
+    fn listens_to_stdin(&self) -> bool {
+        if !self.console.reads_stdin() || self.ending.is_some() {
+            return false;
+        }
+        let terminal = self.agent.as_ref().map(|a| a.terminal.as_ref());
+        match terminal {
+            Some(Some(terminal)) => terminal.input.has_room(),
+            Some(None) => false,
+            None => self.console.has_terminal() && self.asks_operator(),
+        }
+    }
+
+    fn asks_operator(&self) -> bool {
+        match self.life.phase() {
+            Phase::Asking | Phase::Halted => true,
+            Phase::Waiting { .. } => self.io() == Io::Pty,
+            Phase::Clearing { .. }
+            | Phase::Preparing { .. }
+            | Phase::Starting { .. }
+            | Phase::Running { .. }
+            | Phase::Telling { .. }
+            | Phase::Stopping { .. }
+            | Phase::Ended => false,
+        }
+    }
+
+    fn react(&mut self, source: Source, ready: Ready) {
+        match source {
+            Source::Signals => self.on_signals(),
+            Source::Exec => self.on_exec(),
+            Source::Stdin => self.on_stdin(),
+            Source::Stdout | Source::Stderr => self.console.flush(),
+            Source::Pty => self.on_pty(ready),
+            Source::Stranger => self.on_stranger(),
+        }
+    }
+
+    fn io(&self) -> Io {
+        match &self.charge {
+            Charge::Run(session) => session.settings.io,
+            Charge::Init(_) => Io::Inherit,
+        }
+    }
+
+    fn grace(&self) -> Duration {
+        match &self.charge {
+            Charge::Run(session) => session.settings.grace,
+            Charge::Init(settings) => settings.grace,
+        }
+    }
+
+    fn close(mut self) -> u8 {
+        let code = self.ending.as_ref().map_or(125, |e| e.code);
+        self.console.give_back();
+        self.tell_losses();
+        self.console.flush();
+        code
+    }
+}

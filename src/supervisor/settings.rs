@@ -1,5 +1,6 @@
 //! What one supervisor has been told to do: settled by `cli`, never changed while it lives.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,6 +30,20 @@ pub struct Settings {
     pub journald: bool,
     /// The config file, for the log.
     pub config: Option<PathBuf>,
+}
+
+/// `agentsup init`.
+pub struct InitSettings {
+    /// Never empty.
+    pub command: Vec<OsString>,
+    pub grace: Duration,
+}
+
+/// Refused before anything ran: the message for stderr and the code to end with.
+#[derive(Debug)]
+pub struct CannotStart {
+    pub code: u8,
+    pub message: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,177 @@
+//! How single values of the config file are read. Errors become the words after `FILE:LINE:`.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+
+use crate::cli::asked;
+use crate::cli::duration as durations;
+use crate::cli::names::Named;
+use crate::supervisor::settings::Size;
+
+/// Nothing that reaches the kernel as a C string may hold a NUL, which TOML can write.
+fn plain<E: Error>(text: String) -> Result<String, E> {
+    if text.contains('\0') { Err(E::custom("contains a NUL character; expected text")) } else { Ok(text) }
+}
+
+pub fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let text = plain::<D::Error>(String::deserialize(from)?)?;
+    asked::non_empty(&text).map_err(|error| D::Error::custom(error + "; expected text"))?;
+    Ok(Some(text))
+}
+
+pub fn path<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+    Ok(text(from)?.map(PathBuf::from))
+}
+
+pub fn prompt<'de, D: Deserializer<'de>>(from: D) -> Result<Option<OsString>, D::Error> {
+    Ok(Some(OsString::from(plain::<D::Error>(String::deserialize(from)?)?)))
+}
+
+/// Words that may be empty, as arguments may.
+pub fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    Vec::<String>::deserialize(from)?.into_iter().map(plain).collect()
+}
+
+pub fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let texts = words(from)?;
+    match texts.iter().any(String::is_empty) {
+        true => Err(D::Error::custom("one of the values is empty; expected text")),
+        false => Ok(texts),
+    }
+}
+
+/// A program and its arguments; an empty list is none.
+pub fn command<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let words = words(from)?;
+    match words.first().is_some_and(String::is_empty) {
+        true => Err(D::Error::custom("the program is an empty word; expected its name or path")),
+        false => Ok(words),
+    }
+}
+
+pub fn labels<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, String)>, D::Error> {
+    let labels = words(from)?.iter().map(|text| asked::label_from(text)).collect::<Result<_, _>>();
+    labels.and_then(asked::unique).map_err(D::Error::custom)
+}
+
+pub fn variables<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(OsString, OsString)>, D::Error> {
+    let variables =
+        words(from)?.iter().map(|text| asked::variable(OsStr::new(text))).collect::<Result<_, _>>();
+    variables.and_then(asked::unique).map_err(D::Error::custom)
+}
+
+pub fn choice<'de, D: Deserializer<'de>, T: Named>(from: D) -> Result<Option<T>, D::Error> {
+    T::parse(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
+}
+
+pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Size>, D::Error> {
+    durations::parse_size(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
+}
+
+pub fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    from.deserialize_any(DurationText(durations::parse)).map(Some)
+}
+
+pub fn positive_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    Positive::deserialize(from).map(|Positive(duration)| Some(duration))
+}
+
+/// A string, or an integer that means seconds as it does on the command line.
+struct DurationText(fn(&str) -> Result<Duration, String>);
+
+impl Visitor<'_> for DurationText {
+    type Value = Duration;
+
+    fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str("a duration like \"8s\", \"500ms\" or 8")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
+        (self.0)(text).map_err(E::custom)
+    }
+
+    fn visit_i64<E: Error>(self, seconds: i64) -> Result<Duration, E> {
+        if seconds < 0 {
+            return Err(E::invalid_value(Unexpected::Signed(seconds), &self));
+        }
+        (self.0)(&seconds.to_string()).map_err(E::custom)
+    }
+}
+
+/// A duration that is not zero: with it the policy would spin or never halt.
+#[derive(Debug)]
+pub struct Positive(pub Duration);
+
+impl<'de> Deserialize<'de> for Positive {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Positive, D::Error> {
+        from.deserialize_any(DurationText(durations::parse_positive)).map(Positive)
+    }
+}
+
+/// Waits must not shrink.
+#[derive(Debug)]
+pub struct Factor(pub f64);
+
+impl<'de> Deserialize<'de> for Factor {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Factor, D::Error> {
+        match f64::deserialize(from)? {
+            factor if factor >= 1.0 && factor.is_finite() => Ok(Factor(factor)),
+            other => Err(D::Error::custom(format!("the factor {other} is out of range; expected 1 or more"))),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Share(pub f64);
+
+impl<'de> Deserialize<'de> for Share {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Share, D::Error> {
+        match f64::deserialize(from)? {
+            share if (0.0..=1.0).contains(&share) => Ok(Share(share)),
+            other => Err(D::Error::custom(format!("the jitter {other} is out of range; expected 0 to 1"))),
+        }
+    }
+}
+
+pub fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let count = i64::deserialize(from)?;
+    match u32::try_from(count) {
+        Ok(count) if count > 0 => Ok(Some(count)),
+        _ => Err(D::Error::custom(format!("{count} is out of range; expected 1 or more"))),
+    }
+}
+
+pub fn failure_codes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
+    let code = |code: i64| match u8::try_from(code) {
+        Ok(code) if code > 0 => Ok(code),
+        _ => Err(D::Error::custom(format!("{code} is no exit code of a failure; expected 1 to 255"))),
+    };
+    Vec::<i64>::deserialize(from)?.into_iter().map(code).collect::<Result<_, _>>().map(Some)
+}
+
+pub fn log_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let bytes = i64::deserialize(from)?;
+    match u64::try_from(bytes) {
+        Ok(bytes) if bytes >= 4096 => Ok(Some(bytes)),
+        _ => Err(D::Error::custom(format!("{bytes} bytes are out of range; expected 4096 or more"))),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    Fixed,
+    Exponential,
+}
+
+impl Named for Kind {
+    const NAMES: &'static [(&'static str, Kind)] =
+        &[("fixed", Kind::Fixed), ("exponential", Kind::Exponential)];
+}
+
+pub fn backoff<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Kind>, D::Error> {
+    choice(from)
+}

@@ -1,0 +1,121 @@
+//! From words to everything a supervisor must know but its state dir, which `run` makes and
+//! `explain` only looks for.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::Failure;
+use super::args::Run;
+use super::asked;
+use super::config;
+use super::prompt;
+use super::settings::{Choices, settle};
+use super::words::{Cut, Word, through_argh};
+use super::world::World;
+use crate::session::{Document, Refusal, SessionId, StateDir, Wish, id, state_dir};
+use crate::supervisor::settings::Settings;
+
+#[derive(Debug)]
+pub struct Ground {
+    pub choices: Choices,
+    pub session: SessionId,
+    /// Where the state dir may be, best first.
+    pub dirs: Vec<StateDir>,
+    prompt: Option<String>,
+}
+
+pub fn ground(verb: &str, cut: &Cut, world: &World) -> Result<Ground, Failure> {
+    let mut run: Run = through_argh(verb, cut)?;
+    let command: Vec<OsString> =
+        std::mem::take(&mut run.command).into_iter().map(|Word(word)| word).collect();
+    let config = config_path(run.config.take(), world)?;
+    let flags = asked::from_flags(run)?;
+    let config = config.map(|path| config::read(&path)).transpose()?;
+    let choices = settle(command, flags, config, world)?;
+
+    let document = choices.document.as_ref().map(|path| Document::read(&world.started_in.join(path)));
+    let document = document.transpose().map_err(refused)?;
+    let session = session(&choices, document.as_ref(), world)?;
+    let dirs = dirs(&choices, document.as_ref(), world);
+    let prompt =
+        choices.prompt.as_ref().map(|written| prompt::read(written, &world.started_in)).transpose()?;
+    Ok(Ground { choices, session, dirs, prompt })
+}
+
+fn config_path(flag: Option<Word>, world: &World) -> Result<Option<PathBuf>, Failure> {
+    match flag {
+        Some(word) => asked::path("--config", word).map(Some),
+        None => Ok(world.var("AGENTSUP_CONFIG").map(PathBuf::from)),
+    }
+}
+
+fn session(choices: &Choices, document: Option<&Document>, world: &World) -> Result<SessionId, Failure> {
+    if let (Some(id), Some(file)) = (&choices.session, choices.said_in_file("session")) {
+        id::check(id).map_err(|why| Failure::refused(format!("session ({file}): {why}")))?;
+        return Ok(SessionId { id: id.clone(), source: "config" });
+    }
+    let fresh = crate::os::random::uuid_v4().map_err(|error| Failure {
+        code: 125,
+        message: format!("no random bytes for a new session id: {error}"),
+    })?;
+    // Lossy is enough: what is lost could not be part of an id, and the refusal names the source.
+    let from_env = world.var("AGENTSUP_SESSION").map(|id| id.to_string_lossy());
+    id::settle(choices.session.as_deref(), document, from_env.as_deref(), &fresh).map_err(refused)
+}
+
+fn dirs(choices: &Choices, document: Option<&Document>, world: &World) -> Vec<StateDir> {
+    let beside = document.and_then(|document| document.path.parent()).unwrap_or(&world.started_in);
+    // A relative path would move with the process.
+    let flag = choices.dir.as_ref().map(|dir| world.started_in.join(dir));
+    let from_env = world.var("AGENTSUP_DIR").map(|dir| world.started_in.join(dir));
+    state_dir::candidates(
+        flag.as_deref(),
+        from_env.as_deref(),
+        state_dir::project_root(beside).as_deref(),
+        world.var("XDG_RUNTIME_DIR").map(Path::new),
+        world.uid,
+    )
+}
+
+pub fn refused(Refusal(why): Refusal) -> Failure {
+    Failure::refused(why)
+}
+
+impl Ground {
+    pub fn settings(self, state_dir: StateDir, world: &World) -> Settings {
+        let choices = self.choices;
+        Settings {
+            wish: Wish {
+                started_in: world.started_in.clone(),
+                command: choices.command,
+                document: choices.document,
+                socket: state_dir.socket(&self.session.id),
+                session: self.session,
+                cwd: choices.cwd,
+                env: choices.env,
+                pass_env: choices.pass_env,
+                parent_env: world.env.clone(),
+                agent: choices.agent,
+                prompt: self.prompt,
+                continue_args: choices.continue_args,
+                allowed_dirs: choices.allowed_dirs,
+            },
+            state_dir,
+            start: choices.start,
+            io: choices.io,
+            size: choices.size,
+            restart: choices.restart,
+            on_clean: choices.on_clean,
+            on_halt: choices.on_halt,
+            grace: choices.grace,
+            timeout: choices.timeout,
+            crash: choices.crash,
+            before_spawn: choices.before_spawn,
+            halt_notify: choices.halt_notify,
+            labels: choices.labels,
+            log_max_bytes: choices.log_max_bytes,
+            journald: choices.journald,
+            config: choices.config,
+        }
+    }
+}

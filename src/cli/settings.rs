@@ -1,0 +1,357 @@
+//! Flags over the config file over defaults. Pure: what the defaults depend on comes in as `World`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Failure;
+use super::asked::Asked;
+use super::config::Config;
+use super::duration;
+use super::names::Named;
+use super::world::{Stdin, World};
+use crate::policy::crash::{Backoff, Numbers, OnClean, OnHalt, Restart};
+use crate::session::{Profile, Start};
+use crate::supervisor::settings::{Io, Size};
+
+/// Below the 10 s after which Docker kills.
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(8);
+const DEFAULT_SIZE: Size = Size { cols: 120, rows: 40 };
+const DEFAULT_LOG_BYTES: u64 = 32 << 20;
+
+/// Every choice made, none of it looked up on disk yet.
+#[derive(Debug)]
+pub struct Choices {
+    pub command: Vec<OsString>,
+    pub document: Option<PathBuf>,
+    pub session: Option<String>,
+    pub labels: Vec<(String, String)>,
+    pub cwd: Option<PathBuf>,
+    pub dir: Option<PathBuf>,
+    pub env: Vec<(OsString, OsString)>,
+    pub pass_env: Vec<String>,
+    pub agent: Option<String>,
+    /// As written: `@FILE` is not read yet.
+    pub prompt: Option<OsString>,
+    pub start: Start,
+    pub io: Io,
+    pub size: Size,
+    pub restart: Restart,
+    pub on_clean: OnClean,
+    pub on_halt: OnHalt,
+    pub grace: Duration,
+    pub timeout: Option<Duration>,
+    pub allowed_dirs: Vec<String>,
+    pub continue_args: Vec<String>,
+    pub before_spawn: Vec<String>,
+    pub crash: Numbers,
+    pub halt_notify: Vec<String>,
+    pub log_max_bytes: u64,
+    pub journald: bool,
+    pub config: Option<PathBuf>,
+    /// For `explain`: each setting once, in the order in which it is shown.
+    pub origins: Vec<Origin>,
+}
+
+/// Where a setting comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub name: String,
+    pub value: String,
+    pub source: String,
+}
+
+impl Choices {
+    /// The file that gave this setting, if a file did: `config FILE`.
+    pub fn said_in_file(&self, name: &str) -> Option<&str> {
+        let origin = self.origins.iter().find(|origin| origin.name == name)?;
+        origin.source.starts_with("config ").then_some(origin.source.as_str())
+    }
+}
+
+pub fn settle(
+    command: Vec<OsString>,
+    flags: Asked,
+    config: Option<Config>,
+    world: &World,
+) -> Result<Choices, Failure> {
+    let mut pick = Picker::new(config.as_ref());
+    let config = config.unwrap_or_default();
+    let (file, policy) = (config.run, config.policy);
+    let both_flags = (flags.io, flags.size);
+
+    // Text and paths: where they lead is settled by `session`, which names its own sources.
+    let document =
+        pick.optional("document", flags.document, file.document, |path| path.display().to_string());
+    let session = pick.optional("session", flags.session, file.session, String::clone);
+    let cwd = pick.optional("cwd", flags.cwd, file.cwd, |path| path.display().to_string());
+    let dir = pick.optional("dir", flags.dir, file.dir, |path| path.display().to_string());
+    let agent = pick.optional("agent", flags.agent, file.agent, String::clone);
+    let prompt = pick.optional("prompt", flags.prompt, file.prompt, |text| text.display().to_string());
+    let labels = pick.by_name("label", flags.label, file.label, |key, value| (key.clone(), value.clone()));
+    let env = pick.by_name("env", flags.env, file.env, |name, value| {
+        (name.display().to_string(), value.display().to_string())
+    });
+    let pass_env = pick.all("pass_env", flags.pass_env, file.pass_env);
+    for (name, list) in [
+        ("allowed_dirs", &file.allowed_dirs),
+        ("continue_args", &file.continue_args),
+        ("before_spawn", &file.before_spawn),
+        ("halt.notify", &config.halt_notify),
+    ] {
+        pick.file_list(name, list);
+    }
+
+    let profile =
+        Profile::of(&command[0], agent.as_deref()).map_err(|refusal| Failure::refused(refusal.0))?;
+    let one_shot = profile.is_one_shot(&command[1..]);
+
+    let start = pick.choice("start", flags.start, file.start, (Start::Fresh, "default"));
+    let io_default = match world.stdin {
+        _ if one_shot => (Io::Inherit, "default (one-shot call)"),
+        Stdin::Data if !profile.is_known() => (Io::Inherit, "default (data on stdin)"),
+        Stdin::Data | Stdin::Terminal | Stdin::Null => (Io::Pty, "default"),
+    };
+    let io = pick.choice("io", flags.io, file.io, io_default);
+    let show_size = |size: &Size| format!("{}x{}", size.cols, size.rows);
+    let size = pick.one("size", flags.size, file.size, (DEFAULT_SIZE, "default"), show_size);
+    let restart_default = match one_shot {
+        true => (Restart::No, "default (one-shot call)"),
+        false => (Restart::OnFailure, "default"),
+    };
+    let restart = pick.choice("restart", flags.restart, file.restart, restart_default);
+    let on_clean_default = match (restart.value, world.stdin) {
+        (Restart::Always, _) => (OnClean::Restart, "default (restart always)"),
+        (Restart::No, _) => (OnClean::Exit, "default (restart no)"),
+        (Restart::OnFailure, Stdin::Terminal) => (OnClean::Prompt, "default (terminal on stdin)"),
+        (Restart::OnFailure, Stdin::Null | Stdin::Data) => (OnClean::Exit, "default (no terminal on stdin)"),
+    };
+    let on_clean = pick.choice("on_clean", flags.on_clean, file.on_clean, on_clean_default);
+    let on_halt_default = match world.stdin {
+        Stdin::Terminal => (OnHalt::Wait, "default (terminal on stdin)"),
+        Stdin::Null | Stdin::Data => (OnHalt::Exit, "default (no terminal on stdin)"),
+    };
+    let on_halt = pick.choice("on_halt", flags.on_halt, file.on_halt, on_halt_default);
+    contradictions(both_flags, &restart, &on_clean, &on_halt, world)?;
+
+    let show = |time: &Duration| duration::show(*time);
+    let grace = pick.one("grace", flags.grace, file.grace, (DEFAULT_GRACE, "default"), show);
+    let timeout = pick.optional("timeout", flags.timeout, file.timeout, show);
+    let crash = policy.numbers();
+    pick.policy(&crash, |key| policy.says(key));
+    let max_bytes = (DEFAULT_LOG_BYTES, "default");
+    let max_bytes = pick.one("log.max_bytes", None, config.log_max_bytes, max_bytes, u64::to_string);
+    let journald = pick.one("log.journald", None, config.journald, (true, "default"), bool::to_string);
+
+    Ok(Choices {
+        command,
+        document,
+        session,
+        labels,
+        cwd,
+        dir,
+        env,
+        pass_env,
+        agent,
+        prompt,
+        start: start.value,
+        io: io.value,
+        size: size.value,
+        restart: restart.value,
+        on_clean: on_clean.value,
+        on_halt: on_halt.value,
+        grace: grace.value,
+        timeout,
+        allowed_dirs: file.allowed_dirs,
+        continue_args: file.continue_args,
+        before_spawn: file.before_spawn,
+        crash,
+        halt_notify: config.halt_notify,
+        log_max_bytes: max_bytes.value,
+        journald: journald.value,
+        config: pick.config,
+        origins: pick.origins,
+    })
+}
+
+/// Pairs that cannot both be meant, and what the place agentsup runs in cannot give. On a
+/// terminal, asking works under `--io inherit` too: the agent has ended by then and its terminal
+/// is free.
+fn contradictions(
+    (io_flag, size_flag): (Option<Io>, Option<Size>),
+    restart: &Chosen<Restart>,
+    on_clean: &Chosen<OnClean>,
+    on_halt: &Chosen<OnHalt>,
+    world: &World,
+) -> Result<(), Failure> {
+    let clash = |why: &str| {
+        Err(Failure::refused(format!(
+            "restart {} ({}) contradicts on_clean {} ({}): {why}",
+            restart.value.name(),
+            restart.source,
+            on_clean.value.name(),
+            on_clean.source
+        )))
+    };
+    match (restart.value, on_clean.value) {
+        (Restart::No, OnClean::Restart | OnClean::Prompt) => {
+            return clash("with restart no an ended agent is never started again; use --restart on-failure");
+        }
+        (Restart::Always, OnClean::Exit | OnClean::Prompt) => {
+            return clash("with restart always a clean exit restarts too; use --restart on-failure");
+        }
+        (Restart::No, OnClean::Exit)
+        | (Restart::Always, OnClean::Restart)
+        | (Restart::OnFailure, OnClean::Exit | OnClean::Prompt | OnClean::Restart) => {}
+    }
+    if world.stdin != Stdin::Terminal {
+        if on_clean.value == OnClean::Prompt {
+            return Err(Failure::refused(format!(
+                "on_clean prompt ({}): there is no terminal on stdin to ask at; use --on-clean exit or restart",
+                on_clean.source
+            )));
+        }
+        if on_halt.value == OnHalt::Wait {
+            return Err(Failure::refused(format!(
+                "on_halt wait ({}): there is no terminal on stdin, and nothing else can end the wait yet; \
+                 use --on-halt exit",
+                on_halt.source
+            )));
+        }
+    }
+    if io_flag == Some(Io::Inherit) && size_flag.is_some() {
+        return Err(Failure::refused("--io inherit contradicts --size: there is no pty to give a size to"));
+    }
+    Ok(())
+}
+
+struct Chosen<T> {
+    value: T,
+    source: String,
+}
+
+/// Takes the flag, else the file, else the default, and writes down which.
+struct Picker {
+    config: Option<PathBuf>,
+    origins: Vec<Origin>,
+}
+
+impl Picker {
+    fn new(config: Option<&Config>) -> Picker {
+        Picker { config: config.map(|config| config.path.clone()), origins: Vec::new() }
+    }
+
+    fn file(&self) -> String {
+        let path = self.config.as_deref();
+        path.map_or_else(String::new, |path| format!("config {}", path.display()))
+    }
+
+    fn note(&mut self, name: &str, value: String, source: &str) {
+        self.origins.push(Origin { name: name.to_string(), value, source: source.to_string() });
+    }
+
+    fn one<T>(
+        &mut self,
+        name: &str,
+        flag: Option<T>,
+        file: Option<T>,
+        default: (T, &str),
+        show: impl Fn(&T) -> String,
+    ) -> Chosen<T> {
+        let (value, source) = match (flag, file) {
+            (Some(value), _) => (value, "flag".to_string()),
+            (None, Some(value)) => (value, self.file()),
+            (None, None) => (default.0, default.1.to_string()),
+        };
+        self.note(name, show(&value), &source);
+        Chosen { value, source }
+    }
+
+    fn choice<T: Named>(
+        &mut self,
+        name: &str,
+        flag: Option<T>,
+        file: Option<T>,
+        default: (T, &str),
+    ) -> Chosen<T> {
+        self.one(name, flag, file, default, |value| value.name().to_string())
+    }
+
+    /// A setting that may stay unset.
+    fn optional<T>(
+        &mut self,
+        name: &str,
+        flag: Option<T>,
+        file: Option<T>,
+        show: impl Fn(&T) -> String,
+    ) -> Option<T> {
+        let shown = |value: &Option<T>| value.as_ref().map_or_else(|| "none".to_string(), &show);
+        self.one(name, flag.map(Some), file.map(Some), (None, "default"), shown).value
+    }
+
+    /// Pairs from both; for a name in both the flag wins.
+    fn by_name<K: PartialEq, V>(
+        &mut self,
+        name: &str,
+        flags: Vec<(K, V)>,
+        file: Vec<(K, V)>,
+        show: impl Fn(&K, &V) -> (String, String),
+    ) -> Vec<(K, V)> {
+        let mut pairs = file;
+        pairs.retain(|(key, _)| !flags.iter().any(|(flag, _)| flag == key));
+        let from_file = pairs.len();
+        pairs.extend(flags);
+        for (n, (key, value)) in pairs.iter().enumerate() {
+            let (key, value) = show(key, value);
+            let source = if n < from_file { self.file() } else { "flag".to_string() };
+            self.note(&format!("{name} {key}"), value, &source);
+        }
+        pairs
+    }
+
+    /// Values from both: patterns add up.
+    fn all(&mut self, name: &str, flags: Vec<String>, file: Vec<String>) -> Vec<String> {
+        for (values, source) in [(&file, self.file()), (&flags, "flag".to_string())] {
+            for value in values {
+                self.note(name, value.clone(), &source);
+            }
+        }
+        [file, flags].concat()
+    }
+
+    /// A list that only the file can give.
+    fn file_list(&mut self, name: &str, list: &[String]) {
+        if !list.is_empty() {
+            self.note(name, format!("{list:?}"), &self.file());
+        }
+    }
+
+    fn policy(&mut self, numbers: &Numbers, says: impl Fn(&str) -> bool) {
+        let mut values = vec![
+            ("window", duration::show(numbers.window)),
+            ("flapping_after", numbers.flapping_after.to_string()),
+            ("transient_wait", duration::show(numbers.transient_wait)),
+            ("flapping_wait", duration::show(numbers.flapping_wait)),
+            ("halt_after", numbers.halt_after.to_string()),
+            ("stable_after", duration::show(numbers.stable_after)),
+            ("no_retry", format!("{:?}", numbers.no_retry)),
+        ];
+        match numbers.backoff {
+            Backoff::Fixed => values.push(("backoff", "fixed".to_string())),
+            Backoff::Exponential { base, factor, max, jitter } => values.extend([
+                ("backoff", "exponential".to_string()),
+                ("base", duration::show(base)),
+                ("factor", factor.to_string()),
+                ("max", duration::show(max)),
+                ("jitter", jitter.to_string()),
+            ]),
+        }
+        for (key, value) in values {
+            let source = if says(key) { self.file() } else { "default".to_string() };
+            self.note(&format!("policy.{key}"), value, &source);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

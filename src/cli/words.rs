@@ -1,0 +1,280 @@
+//! Cuts a verb's words into its options and the COMMAND, before argh sees any of them.
+//!
+//! argh declares the options and makes the help, but it reads only UTF-8, knows no `--opt=value`,
+//! takes a word `help` for itself and ends a usage error with 1. So the words are cut here, as
+//! `OsString`, with argh's own list of options saying which of them take a value. What argh then
+//! gets is `--name` and, for values and COMMAND, their bytes in hexadecimal behind an `x`: plain
+//! text that it can neither misread nor change. `Word` turns it back, byte for byte.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use argh::{EarlyExit, FlagInfo, FlagInfoKind, FromArgValue, FromArgs};
+
+use super::Failure;
+use super::names::nearest;
+
+/// Options of `run` that the design names and that do not work yet: refused, never ignored.
+pub const UNBUILT_OPTIONS: [&str; 8] = [
+    "--no-hooks",
+    "--no-socket",
+    "--ready-fd",
+    "--record",
+    "--record-input",
+    "--socket-group",
+    "--socket-mode",
+    "--watch",
+];
+
+const NO_COMMAND: &str = "COMMAND is missing; it stands behind the options, as in: -- claude";
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Cut {
+    /// Each option's name with its dashes, and its value if it takes one.
+    pub options: Vec<(&'static str, Option<OsString>)>,
+    pub command: Vec<OsString>,
+    /// Help was asked for; nothing behind that word was looked at.
+    pub help: bool,
+}
+
+/// `known` is what argh says about the verb's options.
+pub fn cut(known: &[&'static FlagInfo<'static>], words: &[OsString]) -> Result<Cut, Failure> {
+    let mut cut = Cut::default();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let bytes = word.as_bytes();
+        if bytes == b"--help" || bytes == b"-h" {
+            cut.help = true;
+            return Ok(cut);
+        }
+        if bytes == b"--" {
+            cut.command = rest.cloned().collect();
+            break;
+        }
+        if !bytes.starts_with(b"-") || bytes == b"-" {
+            cut.command = std::iter::once(word).chain(rest).cloned().collect();
+            break;
+        }
+        let (name, attached) = match bytes.iter().position(|b| *b == b'=') {
+            Some(at) => (&bytes[..at], Some(OsStr::from_bytes(&bytes[at + 1..]).to_os_string())),
+            None => (bytes, None),
+        };
+        let Some(flag) = known.iter().find(|flag| flag.long.as_bytes() == name) else {
+            return Err(unknown_option(&String::from_utf8_lossy(name), known));
+        };
+        let value = match (&flag.kind, attached) {
+            (FlagInfoKind::Switch, None) => None,
+            (FlagInfoKind::Switch, Some(_)) => {
+                return Err(Failure::usage(format!("{} takes no value", flag.long)));
+            }
+            (FlagInfoKind::Option { .. }, Some(value)) => Some(value),
+            (FlagInfoKind::Option { arg_name }, None) => {
+                Some(next_value(flag.long, arg_name, rest.next().map(OsString::as_os_str))?)
+            }
+        };
+        cut.options.push((flag.long, value));
+    }
+    match cut.command.first() {
+        None => Err(Failure::usage(NO_COMMAND)),
+        Some(first) if first.is_empty() => Err(Failure::usage("COMMAND is an empty word")),
+        Some(_) => Ok(cut),
+    }
+}
+
+/// A value in a word of its own. One that starts with two dashes is far more often a forgotten
+/// value (`--cwd -- claude`) than a real one, so that needs the `=`.
+fn next_value(option: &str, arg_name: &str, word: Option<&OsStr>) -> Result<OsString, Failure> {
+    match word {
+        Some(word) if !word.as_bytes().starts_with(b"--") => Ok(word.to_os_string()),
+        Some(word) => Err(Failure::usage(format!(
+            "{option} needs a value; if `{word}` is meant to be it, write {option}={word}",
+            word = word.display()
+        ))),
+        None => Err(Failure::usage(format!("{option} needs a value: {option} {arg_name}"))),
+    }
+}
+
+fn unknown_option(name: &str, known: &[&'static FlagInfo<'static>]) -> Failure {
+    if UNBUILT_OPTIONS.contains(&name) {
+        return Failure::usage(format!("{name} is not built yet"));
+    }
+    match nearest(name, known.iter().map(|flag| flag.long)) {
+        Some(meant) => Failure::usage(format!("unknown option {name}; did you mean {meant}?")),
+        None => Failure::usage(format!("unknown option {name}")),
+    }
+}
+
+/// Lets argh fill its struct from what was cut.
+pub fn through_argh<T: FromArgs>(verb: &str, cut: &Cut) -> Result<T, Failure> {
+    let mut words = Vec::new();
+    for (name, value) in &cut.options {
+        words.push(name.to_string());
+        words.extend(value.as_deref().map(encode));
+    }
+    words.extend(cut.command.iter().map(|word| encode(word)));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    T::from_args(&["agentsup", verb], &words).map_err(|EarlyExit { output, .. }| {
+        // What is left for argh to complain about: an option given twice.
+        let message = output.split_whitespace().collect::<Vec<_>>().join(" ");
+        Failure::usage(match cut.options.iter().find(|(name, _)| times(cut, name) > 1) {
+            Some((name, _)) if message.contains("duplicate") => format!("{name} is given twice"),
+            _ => message,
+        })
+    })
+}
+
+fn times(cut: &Cut, option: &str) -> usize {
+    cut.options.iter().filter(|(name, _)| *name == option).count()
+}
+
+/// A word of the command line, byte for byte.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Word(pub OsString);
+
+impl FromArgValue for Word {
+    fn from_arg_value(text: &str) -> Result<Word, String> {
+        decode(text).map(Word).ok_or_else(|| format!("not an encoded word: {text}"))
+    }
+}
+
+fn encode(word: &OsStr) -> String {
+    let mut text = String::from("x");
+    for byte in word.as_bytes() {
+        text += &format!("{byte:02x}");
+    }
+    text
+}
+
+fn decode(text: &str) -> Option<OsString> {
+    let digits = text.strip_prefix('x')?.as_bytes();
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let bytes = digits.chunks(2).map(|pair| match *pair {
+        [high, low] => Some(digit(high)? << 4 | digit(low)?),
+        _ => None,
+    });
+    Some(OsString::from_vec(bytes.collect::<Option<Vec<u8>>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::{self, Init, Run};
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    fn run(line: &str) -> Result<Cut, Failure> {
+        cut(&args::options::<Run>(), &words(line))
+    }
+
+    fn complaint(line: &str) -> String {
+        let failure = run(line).unwrap_err();
+        assert_eq!(failure.code, 2, "{line}");
+        failure.message
+    }
+
+    #[test]
+    fn everything_after_the_first_plain_word_belongs_to_the_command() {
+        for (line, command) in [
+            ("claude -p hi", "claude -p hi"),
+            ("claude --help", "claude --help"),
+            ("--cwd /x -- claude --help", "claude --help"),
+            ("--cwd=/x claude --cwd /y -- z", "claude --cwd /y -- z"),
+            ("--cwd /x claude", "claude"),
+            ("help", "help"),
+            ("-- help", "help"),
+            ("-- -x", "-x"),
+            ("-- -- x", "-- x"),
+            ("- x", "- x"),
+        ] {
+            assert_eq!(run(line).unwrap().command, words(command), "{line}");
+        }
+    }
+
+    #[test]
+    fn values_come_attached_or_in_the_next_word() {
+        let wanted = vec![("--cwd", Some("/x".into())), ("--env", Some("A=b=c".into()))];
+        assert_eq!(run("--cwd /x --env A=b=c true").unwrap().options, wanted);
+        assert_eq!(run("--cwd=/x --env=A=b=c true").unwrap().options, wanted);
+        assert_eq!(run("--prompt= true").unwrap().options, [("--prompt", Some("".into()))]);
+        assert_eq!(run("--prompt - true").unwrap().options, [("--prompt", Some("-".into()))]);
+        assert_eq!(run("--prompt=--x true").unwrap().options, [("--prompt", Some("--x".into()))]);
+        assert_eq!(run("--prompt help true").unwrap().options, [("--prompt", Some("help".into()))]);
+    }
+
+    #[test]
+    fn help_counts_only_before_the_command() {
+        assert!(run("--help").unwrap().help);
+        assert!(run("-h").unwrap().help);
+        assert!(run("--cwd /x --help").unwrap().help);
+        assert!(!run("true --help").unwrap().help);
+        assert!(!run("-- --help").unwrap().help);
+    }
+
+    #[test]
+    fn complaints_say_what_is_wrong() {
+        for (line, message) in [
+            ("--", NO_COMMAND),
+            ("--cwd /x", NO_COMMAND),
+            ("--cwd /x --", NO_COMMAND),
+            ("-- ", "COMMAND is an empty word"),
+            ("--cwd", "--cwd needs a value: --cwd PATH"),
+            ("--cwd -- x", "--cwd needs a value; if `--` is meant to be it, write --cwd=--"),
+            ("--frobnicate x", "unknown option --frobnicate"),
+            ("--restrat=no x", "unknown option --restrat; did you mean --restart?"),
+            ("-x y", "unknown option -x"),
+            ("--record f x", "--record is not built yet"),
+            ("--no-socket x", "--no-socket is not built yet"),
+        ] {
+            assert_eq!(complaint(line), message, "{line}");
+        }
+        let json = args::options::<args::Explain>();
+        assert_eq!(cut(&json, &words("--json=1 x")).unwrap_err().message, "--json takes no value");
+        assert_eq!(cut(&json, &[]).unwrap_err().message, NO_COMMAND);
+    }
+
+    #[test]
+    fn no_option_is_both_built_and_unbuilt() {
+        for flag in args::options::<Run>() {
+            assert!(!UNBUILT_OPTIONS.contains(&flag.long), "{}", flag.long);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_survive() {
+        let odd = OsString::from_vec(b"/\xff\xfe=\n".to_vec());
+        let mut attached = OsString::from("--cwd=");
+        attached.push(&odd);
+        for line in [vec!["--cwd".into(), odd.clone(), odd.clone()], vec![attached, odd.clone()]] {
+            let cut = cut(&args::options::<Run>(), &line).unwrap();
+            let run: Run = through_argh("run", &cut).unwrap();
+            assert_eq!(run.cwd, Some(Word(odd.clone())));
+            assert_eq!(run.command, [Word(odd.clone())]);
+        }
+        let all: Vec<u8> = (0..=255).collect();
+        let all = OsString::from_vec(all);
+        assert_eq!(decode(&encode(&all)), Some(all));
+        assert_eq!(decode(&encode(OsStr::new(""))), Some(OsString::new()));
+        for broken in ["", "41", "x4", "xzz", "x4é"] {
+            assert_eq!(decode(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn argh_sees_no_command_as_its_own() {
+        for line in ["help", "-- --help", "-- --cwd", "--grace 1 -- -- help"] {
+            let cut = cut(&args::options::<Init>(), &words(line)).unwrap();
+            let init: Init = through_argh("init", &cut).unwrap();
+            let command: Vec<OsString> = init.command.into_iter().map(|word| word.0).collect();
+            assert_eq!(command, cut.command, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_option_given_twice_is_named() {
+        let cut = run("--cwd /x --env A=1 --env B=2 --cwd /y true").unwrap();
+        let failure = through_argh::<Run>("run", &cut).err().unwrap();
+        assert_eq!((failure.code, failure.message.as_str()), (2, "--cwd is given twice"));
+    }
+}

@@ -1,0 +1,85 @@
+//! codex: it chooses the conversation's id itself; `resume` takes that id, or `--last`.
+
+use std::ffi::OsString;
+
+use super::args::Takes::{Many, Nothing, One};
+use super::args::{self, Table, Words};
+use super::{Ask, Line};
+use crate::session::{Conversation, Refusal, Start};
+
+/// Version 0.166.0.
+#[rustfmt::skip]
+const OPTIONS: Table = &[
+    (One, &["--config", "-c"]), (One, &["--enable"]), (One, &["--disable"]), (One, &["--remote"]),
+    (One, &["--remote-auth-token-env"]), (One, &["--model", "-m"]), (One, &["--local-provider"]),
+    (One, &["--profile", "-p"]), (One, &["--sandbox", "-s"]), (One, &["--cd", "-C"]),
+    (One, &["--add-dir"]), (One, &["--ask-for-approval", "-a"]),
+    (Many, &["--image", "-i"]),
+    (Nothing, &["--strict-config"]), (Nothing, &["--oss"]), (Nothing, &["--approve-for-me"]),
+    (Nothing, &["--dangerously-bypass-approvals-and-sandbox", "--yolo"]),
+    (Nothing, &["--dangerously-bypass-hook-trust"]), (Nothing, &["--full-auto"]),
+    (Nothing, &["--worktree"]), (Nothing, &["--search"]), (Nothing, &["--no-alt-screen"]),
+    (Nothing, &["--no-daemon"]), (Nothing, &["--help", "-h"]), (Nothing, &["--version", "-V"]),
+];
+
+const ONE_SHOT: &[&str] = &["exec", "e", "review"];
+
+#[rustfmt::skip]
+const SUBCOMMANDS: &[&str] = &[
+    "exec", "e", "review", "agents", "login", "logout", "mcp", "mcp-server", "plugin", "app-server",
+    "remote-control", "completion", "update", "doctor", "sandbox", "debug", "apply", "a", "resume",
+    "queue", "archive", "delete", "migrate-rollouts", "migrate-nfs-db", "unarchive", "fork",
+    "cloud", "exec-server", "features", "help",
+];
+
+pub(super) fn is_one_shot(args: &[OsString]) -> bool {
+    let words = args::read(OPTIONS, args);
+    subcommand(args, &words).is_some_and(|name| ONE_SHOT.contains(&name))
+}
+
+pub(super) fn command_line(ask: &Ask) -> Result<Line, Refusal> {
+    let words = args::read(OPTIONS, ask.args());
+    let subcommand = subcommand(ask.args(), &words);
+    let ends_at_once = ["--help", "--version"].into_iter().find(|option| words.has(option));
+    if let Some(what) = subcommand.or(ends_at_once) {
+        ask.refuse_prompt_for(&format!("codex {what}"))?;
+        let mut line = match ask.wants_continue_args() {
+            true => ask.by_continue_args(&words, true),
+            false => ask.line(ask.command.to_vec()),
+        };
+        if ask.start == Start::Continue && ask.continue_args.is_empty() && ONE_SHOT.contains(&what) {
+            line.start = Start::Fresh;
+            line.why_fresh = Some("one_shot");
+        }
+        return Ok(line);
+    }
+    ask.refuse_two_prompts(&words)?;
+    match ask.start {
+        Start::Fresh => Ok(Line {
+            argv: ask.with_prompt(&words, ask.command.to_vec()),
+            start: Start::Fresh,
+            why_fresh: None,
+            // The id of the new conversation is codex's own; the old one is over.
+            conversation: Conversation::default(),
+        }),
+        Start::Continue if ask.wants_continue_args() => Ok(ask.by_continue_args(&words, false)),
+        Start::Continue => Ok(ask.line(resume(ask, &words))),
+    }
+}
+
+/// Unlike a prompt it may follow one: `codex hello resume` resumes. Behind `--` it is a prompt.
+fn subcommand<'a>(args: &'a [OsString], words: &Words) -> Option<&'a str> {
+    let end = words.separator.unwrap_or(args.len());
+    let before = words.positionals.iter().filter(|at| **at < end);
+    before.filter_map(|at| args[*at].to_str()).find(|word| SUBCOMMANDS.contains(word))
+}
+
+/// Images belong to the prompt and go with it; being a list, they would swallow `resume` too.
+fn resume(ask: &Ask, words: &Words) -> Vec<OsString> {
+    let images = words.options.iter().filter(|found| found.name == "--image" && !found.bundled);
+    let images: Vec<usize> = images.flat_map(|found| found.at.clone()).collect();
+    let mut argv = ask.without_prompt(words, &[], &images);
+    let which = ask.conversation.id.as_deref().unwrap_or("--last");
+    argv.extend(["resume".into(), which.into()]);
+    argv
+}

@@ -1,0 +1,245 @@
+//! The operator's side: the terminal on stdin, the agent's output on stdout, our own lines on
+//! stderr. Nothing here blocks: what cannot be written now waits in a buffer.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Mutex;
+
+use nix::sys::termios::Termios;
+
+use super::buffer::{Buffer, FULL};
+use super::settings::Size;
+use crate::os::sink::{self, Sink, Wrote};
+use crate::os::tty;
+use crate::screen::modes::Modes;
+
+pub struct Console {
+    stdin: Stdin,
+    stdout: Channel,
+    stderr: Channel,
+    modes: Modes,
+    /// Lines of our own that found no room.
+    lost_lines: u64,
+}
+
+enum Stdin {
+    /// The operator's terminal, with the line settings it had before us.
+    Terminal { original: Termios, raw: bool },
+    /// A pipe or a file: its bytes are typed, its end is not.
+    Stream,
+    /// At its end, or not ours to read.
+    Closed,
+}
+
+struct Channel {
+    sink: Sink,
+    buffer: Buffer,
+    broken: bool,
+}
+
+impl Channel {
+    fn on(fd: BorrowedFd) -> io::Result<Channel> {
+        Ok(Channel { sink: Sink::on(fd)?, buffer: Buffer::default(), broken: false })
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        if !self.broken {
+            self.buffer.push(bytes);
+        }
+    }
+
+    fn flush(&mut self) {
+        while !self.buffer.is_empty() {
+            match self.sink.write(self.buffer.pending()) {
+                Wrote::Bytes(n) => self.buffer.consume(n),
+                Wrote::Full => return,
+                Wrote::Broken => {
+                    self.broken = true;
+                    self.buffer.clear();
+                }
+            }
+        }
+    }
+}
+
+/// Who reads stdin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Agentsup, for the agent's pty and for keys.
+    Us,
+    /// The agent itself; a terminal is looked at only while no agent runs.
+    Agent,
+}
+
+/// What came from stdin.
+pub enum Typed {
+    Bytes(Vec<u8>),
+    /// The end of a stream.
+    End,
+    /// The terminal is gone.
+    HungUp,
+}
+
+impl Console {
+    pub fn open(reads: Reads) -> io::Result<Console> {
+        let stdin = match tty::modes(tty::stdin()) {
+            Ok(original) => Stdin::Terminal { original, raw: false },
+            Err(_) if reads == Reads::Us => Stdin::Stream,
+            Err(_) => Stdin::Closed,
+        };
+        Ok(Console {
+            stdin,
+            stdout: Channel::on(sink::stdout())?,
+            stderr: Channel::on(sink::stderr())?,
+            modes: Modes::default(),
+            lost_lines: 0,
+        })
+    }
+
+    pub fn has_terminal(&self) -> bool {
+        matches!(self.stdin, Stdin::Terminal { .. })
+    }
+
+    /// The line settings that the agent's pty should have.
+    pub fn original_modes(&self) -> Option<&Termios> {
+        match &self.stdin {
+            Stdin::Terminal { original, .. } => Some(original),
+            Stdin::Stream | Stdin::Closed => None,
+        }
+    }
+
+    /// The terminal's size, or `fallback` where there is none or it does not know.
+    pub fn size(&self, fallback: Size) -> Size {
+        let asked = self.has_terminal().then(|| tty::size(tty::stdin())).flatten();
+        asked.map_or(fallback, |(cols, rows)| Size { cols, rows })
+    }
+
+    /// Every key goes to us as it is typed.
+    pub fn take_keys(&mut self) {
+        if let Stdin::Terminal { original, raw } = &mut self.stdin {
+            remember_for_panic(original);
+            *raw = tty::set_modes(tty::stdin(), &tty::raw(original)).is_ok();
+        }
+    }
+
+    /// The terminal as it was before us: line settings, and the modes that the agent left on.
+    pub fn give_back(&mut self) {
+        if let Stdin::Terminal { original, raw } = &mut self.stdin
+            && *raw
+        {
+            let off = self.modes.off();
+            self.stdout.push(&off);
+            self.stdout.flush();
+            *raw = tty::set_modes(tty::stdin(), original).is_err();
+        }
+    }
+
+    /// After a Ctrl-Z: what `give_back` took away.
+    pub fn take_again(&mut self) {
+        self.take_keys();
+        let on = self.modes.on();
+        self.stdout.push(&on);
+        self.stdout.flush();
+    }
+
+    /// The agent has ended: the modes it left on must not garble what comes next.
+    pub fn tidy_modes(&mut self) {
+        if self.has_terminal() {
+            let off = self.modes.off();
+            self.stdout.push(&off);
+        }
+        self.modes = Modes::default();
+    }
+
+    pub fn terminal_is_gone(&self) -> bool {
+        self.has_terminal() && tty::is_gone(tty::stdin())
+    }
+
+    pub fn output(&mut self, bytes: &[u8]) {
+        if self.has_terminal() {
+            self.modes.feed(bytes);
+        }
+        self.stdout.push(bytes);
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.stdout.buffer.has_room()
+    }
+
+    /// One line of our own on stderr. A reader that does not read loses lines, not the supervisor.
+    pub fn tell(&mut self, line: &str) {
+        if self.stderr.buffer.len() + line.len() > FULL {
+            self.lost_lines += 1;
+            return;
+        }
+        let raw = matches!(self.stdin, Stdin::Terminal { raw: true, .. });
+        let text = if raw { format!("\r[supervisor] {line}\r\n") } else { format!("[supervisor] {line}\n") };
+        // What the agent wrote before comes first, where both lead to the same place.
+        self.stdout.flush();
+        self.stderr.push(text.as_bytes());
+        self.stderr.flush();
+    }
+
+    pub fn flush(&mut self) {
+        self.stdout.flush();
+        self.stderr.flush();
+    }
+
+    pub fn wants_stdout(&self) -> Option<BorrowedFd<'_>> {
+        (!self.stdout.buffer.is_empty()).then(|| self.stdout.sink.as_fd())
+    }
+
+    pub fn wants_stderr(&self) -> Option<BorrowedFd<'_>> {
+        (!self.stderr.buffer.is_empty()).then(|| self.stderr.sink.as_fd())
+    }
+
+    pub fn is_flushed(&self) -> bool {
+        self.stdout.buffer.is_empty() && self.stderr.buffer.is_empty()
+    }
+
+    /// Bytes and lines that nobody took.
+    pub fn unwritten(&self) -> (usize, u64) {
+        (self.stdout.buffer.len(), self.lost_lines)
+    }
+
+    pub fn reads_stdin(&self) -> bool {
+        !matches!(self.stdin, Stdin::Closed)
+    }
+
+    /// Call when stdin is readable.
+    pub fn read(&mut self) -> Typed {
+        let mut buffer = [0u8; 4096];
+        match nix::unistd::read(tty::stdin(), &mut buffer) {
+            Ok(n @ 1..) => Typed::Bytes(buffer[..n].to_vec()),
+            Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => Typed::Bytes(Vec::new()),
+            Ok(_) | Err(_) => {
+                let hung_up = self.terminal_is_gone();
+                self.stdin = Stdin::Closed;
+                if hung_up { Typed::HungUp } else { Typed::End }
+            }
+        }
+    }
+}
+
+static FOR_PANIC: Mutex<Option<Termios>> = Mutex::new(None);
+
+fn remember_for_panic(original: &Termios) {
+    if let Ok(mut slot) = FOR_PANIC.lock() {
+        *slot = Some(original.clone());
+    }
+}
+
+/// A panic must not leave the operator with a raw terminal.
+pub fn give_back_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if let Ok(slot) = FOR_PANIC.try_lock()
+            && let Some(original) = slot.as_ref()
+        {
+            let common = b"\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[0m\r\n";
+            let _ = nix::unistd::write(sink::stdout(), common);
+            let _ = tty::set_modes(tty::stdin(), original);
+        }
+        report(info);
+    }));
+}

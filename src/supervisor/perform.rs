@@ -1,0 +1,305 @@
+//! Effects become processes, signals and waits.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::agent::{Agent, Launch, LaunchError};
+use super::helper::{self, Kind};
+use super::settings::Io;
+use super::sweep::Scope;
+use super::{Charge, Ending, Supervisor};
+use crate::log::{Event as LogEvent, Name, Redactor};
+use crate::os::random;
+use crate::os::{procfs, signals};
+use crate::policy::crash::HaltReason;
+use crate::policy::life::{Effect, Event, Next, Phase};
+use crate::policy::stop::Order;
+use crate::session::program::{self, NotRunnable};
+use crate::session::{self, Start};
+
+/// Unread output is waited for at least this long, also when the grace is used up.
+const FLUSH_AT_LEAST: Duration = Duration::from_millis(200);
+
+impl Supervisor {
+    pub(super) fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Leftovers(order) => self.end_leftovers(order),
+            Effect::AskBeforeSpawn(next) => self.ask_before_spawn(next),
+            Effect::AbandonHelper => self.abandon_helper(),
+            Effect::Spawn(next) => self.spawn(next),
+            Effect::Ask => self.tell_ask(),
+            Effect::TellExit { class, end, ran } => self.tell_exit(class, end, ran),
+            Effect::TellRestart { class, wait, next } => self.tell_restart(class, wait, next),
+            Effect::TellContinueFailed => self.log.record(LogEvent::new(Name::ContinueFailed)),
+            Effect::TellHalt(reason) => self.tell_halt(reason),
+            Effect::TellResumed => self.log.record(LogEvent::new(Name::Resumed).with("by", "operator")),
+            Effect::TellStopping { timed_out } => self.tell_stopping(timed_out),
+            Effect::Notify(reason) => self.notify(reason),
+            Effect::Tree(order) => self.end_tree(order),
+            Effect::End(code) => self.end(code),
+        }
+    }
+
+    fn end_leftovers(&mut self, order: Order) {
+        let Charge::Run(session) = &self.charge else {
+            // `init` has no session that could have left anything.
+            self.events.push_back(Event::LeftoversGone);
+            return;
+        };
+        let wish = &session.settings.wish;
+        let marks = [
+            procfs::variable("AGENT_DOC_SESSION", wish.session.id.as_ref()),
+            procfs::variable("AGENTSUP_SOCKET", wish.socket.as_os_str()),
+        ];
+        let found = self.sweep.adopt_leftovers(&marks);
+        if found == 0 {
+            self.events.push_back(Event::LeftoversGone);
+            return;
+        }
+        match order {
+            Order::Term => {
+                let event = LogEvent::new(Name::LeftoversEnded).with("count", found).with("signal", "TERM");
+                self.log.record(event);
+                self.sweep.term_strangers();
+            }
+            Order::KillAll => {
+                let event = LogEvent::new(Name::LeftoversEnded).with("count", found).with("signal", "KILL");
+                self.log.record(event);
+                self.sweep.kill_strangers();
+            }
+            Order::KillAgent => {}
+            Order::GiveUp => self.tell_survivors(),
+        }
+    }
+
+    fn ask_before_spawn(&mut self, next: Next) {
+        let Charge::Run(session) = &self.charge else { return };
+        let settings = &session.settings;
+        let told = json!({
+            "event": "before_spawn",
+            "session": settings.wish.session.id,
+            "start": start_name(next),
+            "restart_count": self.life.restarts(),
+            "last_exit": self.life.history().exits().next_back().map(|e| e.end.code),
+        });
+        match helper::start(Kind::BeforeSpawn, &settings.before_spawn, &told, &settings.wish.started_in) {
+            Ok(helper) => self.helper = Some(helper),
+            Err(error) => {
+                self.console.tell(&format!("before_spawn `{}`: {error}", settings.before_spawn.join(" ")));
+                self.events.push_back(Event::Prepared { agreed: false });
+            }
+        }
+    }
+
+    fn notify(&mut self, reason: HaltReason) {
+        let Charge::Run(session) = &self.charge else { return };
+        let settings = &session.settings;
+        if settings.halt_notify.is_empty() {
+            return;
+        }
+        let told = json!({
+            "event": "halted",
+            "session": settings.wish.session.id,
+            "reason": reason.to_string(),
+            "last_exit": self.life.last_code(),
+            "restart_count": self.life.restarts(),
+        });
+        match helper::start(Kind::Notify, &settings.halt_notify, &told, &settings.wish.started_in) {
+            Ok(helper) => self.helper = Some(helper),
+            Err(error) => {
+                self.console.tell(&format!("notify `{}`: {error}", settings.halt_notify.join(" ")));
+                self.events.push_back(Event::Notified);
+            }
+        }
+    }
+
+    fn abandon_helper(&mut self) {
+        if let Some(helper) = self.helper.take() {
+            self.console.tell("a helper command took too long and is ended");
+            let _ = signals::send_group(helper.pid, libc::SIGKILL);
+            self.failed_children.insert(helper.pid);
+        }
+    }
+
+    fn spawn(&mut self, next: Next) {
+        let launched = match &self.charge {
+            Charge::Run(_) => self.spawn_session(next),
+            Charge::Init(settings) => launch_init(&settings.command),
+        };
+        match launched {
+            Ok(agent) => {
+                self.agent = Some(agent);
+                if self.io() == Io::Pty {
+                    self.console.take_keys();
+                }
+            }
+            Err(failed) => self.spawn_failed(failed.code, failed.step, &failed.why),
+        }
+    }
+
+    fn spawn_session(&mut self, next: Next) -> Result<Agent, Failed> {
+        let Charge::Run(session) = &mut self.charge else { return Err(Failed::own("charge", "no session")) };
+        let settings = &session.settings;
+        let new_id = random::uuid_v4().map_err(|e| Failed::own("random", &e.to_string()))?;
+        let start = match next {
+            Next::Fresh => Start::Fresh,
+            Next::Continue => Start::Continue,
+        };
+        let plan = session::plan(&settings.wish, start, &session.record.conversation, &new_id)
+            .map_err(|refusal| Failed { code: 78, step: "plan", why: refusal.to_string() })?;
+        let program = program::find(&plan.argv[0], plan.env.get("PATH"), &plan.cwd.value)?;
+        self.log.set_redactor(Redactor::new(plan.env.secrets()));
+        let size = self.console.size(settings.size);
+        story_of_plan(&mut self.log, &plan, (settings.io == Io::Pty).then_some(size));
+
+        let env: Vec<(OsString, OsString)> =
+            plan.env.vars.iter().map(|v| (v.name.clone(), v.value.clone())).collect();
+        let launch =
+            Launch { program, argv: &plan.argv, env: Some(&env), cwd: Some(plan.cwd.value.clone()) };
+        let agent = match settings.io {
+            Io::Pty => Agent::on_pty(&launch, size, self.console.original_modes()),
+            Io::Inherit => {
+                self.console.give_back();
+                Agent::on_stdio(&launch)
+            }
+        }?;
+        self.tail.clear();
+        let record = &mut session.record;
+        record.conversation = plan.conversation;
+        record.cwd = Some(plan.cwd.value);
+        record.cwd_source = Some(plan.cwd.source.to_owned());
+        record.document = plan.document;
+        record.env_fingerprint = Some(plan.env.fingerprint());
+        self.spawned_as = plan.start;
+        Ok(agent)
+    }
+
+    pub(super) fn spawn_failed(&mut self, code: u8, step: &'static str, why: &str) {
+        self.tell_spawn_failed(code, step, why);
+        self.events.push_back(Event::SpawnFailed { code });
+    }
+
+    fn end_tree(&mut self, order: Order) {
+        match order {
+            Order::Term => {
+                let urged = match self.life.phase() {
+                    Phase::Stopping { stop, .. } => {
+                        self.stop_asked = Some(stop.asked());
+                        stop.is_urged()
+                    }
+                    _ => false,
+                };
+                // Forwarding is all that `init` does while its child lives.
+                let scope = match (&self.charge, &self.agent) {
+                    (Charge::Init(_), Some(agent)) => agent.group().map(Scope::Group),
+                    _ => Some(Scope::Tree),
+                };
+                match (scope, &self.agent) {
+                    (Some(scope), _) => self.sweep.term(scope),
+                    (None, Some(agent)) => agent.signal(libc::SIGTERM),
+                    (None, None) => {}
+                }
+                if urged {
+                    self.sweep.include_outsiders();
+                }
+                self.reap();
+            }
+            Order::KillAgent => {
+                if let Some(agent) = &mut self.agent {
+                    agent.kill();
+                }
+            }
+            Order::KillAll => {
+                if let Some(agent) = &mut self.agent {
+                    agent.kill();
+                }
+                self.sweep.kill();
+                self.reap();
+            }
+            Order::GiveUp => self.tell_survivors(),
+        }
+    }
+
+    fn end(&mut self, code: u8) {
+        let now = Instant::now();
+        let grace_over = self.stop_asked.unwrap_or(now) + self.grace();
+        self.ending = Some(Ending { code, flush_until: grace_over.max(now + FLUSH_AT_LEAST) });
+        self.tell_end(code);
+    }
+
+    /// Asked to stop once more while the end waits for a reader.
+    pub(super) fn hurry_the_end(&mut self) {
+        if let Some(ending) = &mut self.ending {
+            ending.flush_until = Instant::now();
+        }
+    }
+}
+
+/// An agent that could not be launched: the code, the step, and the reason in words.
+struct Failed {
+    code: u8,
+    step: &'static str,
+    why: String,
+}
+
+impl Failed {
+    fn own(step: &'static str, why: &str) -> Failed {
+        Failed { code: 125, step, why: why.to_owned() }
+    }
+}
+
+impl From<NotRunnable> for Failed {
+    fn from(error: NotRunnable) -> Failed {
+        let code = match error {
+            NotRunnable::NotFound(_) => 127,
+            NotRunnable::NotExecutable(_) => 126,
+        };
+        Failed { code, step: "exec", why: error.to_string() }
+    }
+}
+
+impl From<LaunchError> for Failed {
+    fn from(error: LaunchError) -> Failed {
+        match error {
+            LaunchError::Pty(error) => Failed::own("pty", &error.to_string()),
+            LaunchError::Spawn(error) => Failed {
+                code: error.exit_code(),
+                step: error.step.name(),
+                why: error.errno.desc().to_lowercase(),
+            },
+        }
+    }
+}
+
+fn launch_init(command: &[OsString]) -> Result<Agent, Failed> {
+    let path = std::env::var_os("PATH");
+    let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    let program = program::find(&command[0], path.as_deref(), &cwd)?;
+    Ok(Agent::on_stdio(&Launch { program, argv: command, env: None, cwd: None })?)
+}
+
+pub(super) fn start_name(next: Next) -> &'static str {
+    match next {
+        Next::Fresh => "fresh",
+        Next::Continue => "continue",
+    }
+}
+
+fn story_of_plan(log: &mut crate::log::Log, plan: &session::SpawnPlan, size: Option<super::settings::Size>) {
+    log.record(
+        LogEvent::new(Name::CwdResolved)
+            .with("cwd", plan.cwd.value.display())
+            .with("source", plan.cwd.source),
+    );
+    log.record(
+        LogEvent::new(Name::EnvBuilt)
+            .with("vars", plan.env.vars.len())
+            .with("fingerprint", plan.env.fingerprint())
+            .maybe("dropped", (!plan.env.dropped.is_empty()).then(|| plan.env.dropped.join(","))),
+    );
+    if let Some(size) = size {
+        log.record(LogEvent::new(Name::PtyAllocated).with("size", format!("{}x{}", size.cols, size.rows)));
+    }
+}

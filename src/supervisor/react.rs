@@ -1,0 +1,258 @@
+//! Signals, children, bytes and keys become events.
+
+use std::time::{Duration, Instant};
+
+use super::console::Typed;
+use super::helper::Kind;
+use super::keys::{self, Choice};
+use super::settings::Io;
+use super::{Charge, Supervisor};
+use crate::log::{Event as LogEvent, Name};
+use crate::os::poll::Ready;
+use crate::os::pty::Read;
+use crate::os::signals::{self, Arrived};
+use crate::os::wait::{self, How, Next, Reaped};
+use crate::policy::crash::End;
+use crate::policy::life::{Event, Phase};
+
+/// Reaped in one go before the other sources have their turn.
+const BATCH: usize = 256;
+/// Reads of the pty in one go: a busy agent must not starve signals and callers.
+const READS: usize = 16;
+/// How long an agent may take to put its screen in order after Ctrl-Z.
+const SUSPEND_PATIENCE: Duration = Duration::from_millis(250);
+
+impl Supervisor {
+    pub(super) fn on_signals(&mut self) {
+        for arrived in self.inbox.take() {
+            self.on_signal(arrived);
+        }
+    }
+
+    fn on_signal(&mut self, arrived: Arrived) {
+        let run = matches!(self.charge, Charge::Run(_));
+        match arrived.signal {
+            libc::SIGCHLD => self.reap(),
+            libc::SIGTERM => self.stop_asked(arrived),
+            libc::SIGINT | libc::SIGQUIT if run => self.stop_asked(arrived),
+            libc::SIGHUP if run && self.console.terminal_is_gone() => self.stop_asked(arrived),
+            libc::SIGWINCH if run && self.io() == Io::Pty => self.resize(),
+            // Our own doing: a write to a closed pipe, a file that hit its limit.
+            _ if arrived.sender == std::process::id().cast_signed() => {}
+            // A terminal key reaches the agent's group by itself. A hang-up reaches only its leader.
+            _ if !arrived.sent && arrived.signal != libc::SIGHUP => {}
+            _ => self.forward(arrived),
+        }
+    }
+
+    fn stop_asked(&mut self, arrived: Arrived) {
+        self.log_signal(arrived, "stop");
+        self.events.push_back(Event::StopAsked { sender: arrived.sender });
+        if self.ending.is_some() {
+            // Asked again while unread output is being waited for.
+            self.hurry_the_end();
+        }
+    }
+
+    fn forward(&mut self, arrived: Arrived) {
+        self.log_signal(arrived, "forward");
+        if let Some(agent) = &self.agent {
+            agent.signal(arrived.signal);
+        }
+    }
+
+    fn log_signal(&mut self, arrived: Arrived, action: &str) {
+        let event = LogEvent::new(Name::SignalReceived)
+            .with("signal", signals::name(arrived.signal))
+            .with("sender", arrived.sender)
+            .with("action", action);
+        self.log.record(event);
+    }
+
+    pub(super) fn resize(&mut self) {
+        let Charge::Run(session) = &self.charge else { return };
+        let size = self.console.size(session.settings.size);
+        if let Some(terminal) = self.agent.as_ref().and_then(|a| a.terminal.as_ref())
+            && let Err(error) = terminal.pty.resize(size.cols, size.rows)
+        {
+            self.console.tell(&format!("cannot resize the agent's terminal: {error}"));
+        }
+    }
+
+    /// The one place that reaps. Leaves the rest for the next turn after a batch.
+    pub(super) fn reap(&mut self) {
+        self.more_children = false;
+        let (mut orphans, mut last) = (0u64, 0);
+        for turn in 0.. {
+            if turn == BATCH {
+                self.more_children = true;
+                break;
+            }
+            match wait::next() {
+                Next::Child(reaped) => {
+                    if !self.on_child(reaped) {
+                        orphans += 1;
+                        last = reaped.pid;
+                    }
+                }
+                Next::NoNews => break,
+                Next::NoneLeft => {
+                    self.on_none_left();
+                    break;
+                }
+            }
+        }
+        if matches!(self.life.phase(), Phase::Stopping { stop, .. } if stop.has_killed()) {
+            // What was forked between the look and the kill.
+            self.sweep.kill();
+        }
+        if orphans > 0 {
+            self.orphans += orphans;
+            let event = LogEvent::new(Name::OrphanReaped).with("count", orphans).with("pid", last);
+            self.log.record(event);
+        }
+    }
+
+    /// False for an orphan that nobody here started.
+    fn on_child(&mut self, Reaped { pid, how }: Reaped) -> bool {
+        if self.agent.as_ref().is_some_and(|a| a.pid == pid) {
+            match how {
+                How::Stopped(signal) => self.on_agent_stopped(signal),
+                How::Code(_) | How::Signal(_) => self.on_agent_end(how),
+            }
+            return true;
+        }
+        if let How::Stopped(_) = how {
+            return true;
+        }
+        if let Some(helper) = self.helper.take_if(|h| h.pid == pid) {
+            let agreed = how == How::Code(0);
+            let (name, event) = match helper.kind {
+                Kind::BeforeSpawn => (Name::BeforeSpawn, Event::Prepared { agreed }),
+                Kind::Notify => (Name::Notify, Event::Notified),
+            };
+            self.log.record(LogEvent::new(name).with("pid", pid).with("code", how.exit_code()));
+            if !agreed {
+                self.tell_helper_failed(helper.kind, how);
+            }
+            self.events.push_back(event);
+            return true;
+        }
+        self.failed_children.remove(&pid)
+    }
+
+    fn on_agent_end(&mut self, how: How) {
+        // Both may be ready at once; whether exec succeeded comes first.
+        self.on_exec();
+        let Some(agent) = self.agent.take() else {
+            // It ended before exec: that has been told.
+            return;
+        };
+        agent.last_words(|bytes| {
+            self.console.output(bytes);
+            self.tail.feed(bytes);
+        });
+        agent.return_terminal();
+        self.console.tidy_modes();
+        self.suspend_at = None;
+        let signal = match how {
+            How::Signal(n) => Some(n),
+            How::Code(_) | How::Stopped(_) => None,
+        };
+        let oom = agent.was_oom_killed(signal);
+        self.ended_pid = agent.pid;
+        self.events.push_back(Event::Exited(End { code: how.exit_code(), signal, oom }));
+    }
+
+    fn on_none_left(&mut self) {
+        if matches!(self.life.phase(), Phase::Stopping { .. })
+            && self.agent.is_none()
+            && self.sweep.is_over()
+        {
+            self.events.push_back(Event::TreeGone);
+        }
+    }
+
+    pub(super) fn on_stranger(&mut self) {
+        if self.sweep.strangers_left() {
+            return;
+        }
+        match self.life.phase() {
+            Phase::Clearing { .. } => self.events.push_back(Event::LeftoversGone),
+            Phase::Stopping { .. } => self.reap(),
+            _ => {}
+        }
+    }
+
+    /// Whether the new program runs. Harmless when it is known already.
+    pub(super) fn on_exec(&mut self) {
+        let Some(spawning) = self.agent.as_mut().and_then(|a| a.spawning.take()) else { return };
+        match spawning.outcome() {
+            Ok(()) => {
+                self.tell_spawned();
+                self.events.push_back(Event::ExecDone);
+            }
+            Err(error) => {
+                self.failed_children.insert(spawning.pid);
+                self.agent = None;
+                self.spawn_failed(error.exit_code(), error.step.name(), &error.errno.desc().to_lowercase());
+            }
+        }
+    }
+
+    pub(super) fn on_pty(&mut self, ready: Ready) {
+        let Some(terminal) = self.agent.as_mut().and_then(|a| a.terminal.as_mut()) else { return };
+        if ready.write && !terminal.input.is_empty() {
+            let written = terminal.pty.write(terminal.input.pending());
+            terminal.input.consume(written);
+        }
+        if ready.read {
+            let mut buffer = [0u8; 4096];
+            for _ in 0..READS {
+                if !self.console.has_room() {
+                    break;
+                }
+                match terminal.pty.read(&mut buffer) {
+                    Read::Bytes(n) => {
+                        self.console.output(&buffer[..n]);
+                        self.tail.feed(&buffer[..n]);
+                    }
+                    Read::Nothing | Read::HungUp => break,
+                }
+            }
+            self.console.flush();
+        }
+    }
+
+    pub(super) fn on_stdin(&mut self) {
+        match self.console.read() {
+            Typed::Bytes(bytes) => self.on_typed(&bytes),
+            Typed::End => {}
+            Typed::HungUp => self.events.push_back(Event::StopAsked { sender: 0 }),
+        }
+    }
+
+    fn on_typed(&mut self, bytes: &[u8]) {
+        if let Some(agent) = &mut self.agent {
+            let suspends =
+                self.console.has_terminal() && keys::holds_suspend(bytes) && agent.would_suspend();
+            if let Some(terminal) = &mut agent.terminal {
+                terminal.input.push(bytes);
+                let written = terminal.pty.write(terminal.input.pending());
+                terminal.input.consume(written);
+            }
+            if suspends {
+                self.suspend_at = Some(Instant::now() + SUSPEND_PATIENCE);
+            }
+            return;
+        }
+        match keys::choice(bytes) {
+            Some(Choice::Retry) => {
+                self.log.record(LogEvent::new(Name::UserAction).with("action", "restart"));
+                self.events.push_back(Event::Retry);
+            }
+            Some(Choice::Quit) => self.events.push_back(Event::Quit),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `<session>.json`: the last state, for whoever looks while nobody answers, and the conversation,
+//! for the next start.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::session::Conversation;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Record {
+    pub session: String,
+    pub supervisor_pid: u32,
+    pub pid: Option<i32>,
+    pub phase: String,
+    pub health: String,
+    pub restart_count: u64,
+    pub last_exit: Option<u8>,
+    pub exits: Vec<RecordedExit>,
+    pub cwd: Option<PathBuf>,
+    pub cwd_source: Option<String>,
+    pub document: Option<PathBuf>,
+    pub env_fingerprint: Option<String>,
+    pub orphans_reaped: u64,
+    pub labels: std::collections::BTreeMap<String, String>,
+    pub conversation: Conversation,
+    pub updated: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RecordedExit {
+    pub at: u64,
+    pub code: u8,
+    pub signal: Option<String>,
+    pub run_ms: u64,
+    pub class: String,
+}
+
+/// All that a later supervisor takes over.
+#[derive(Default, Deserialize)]
+struct Kept {
+    #[serde(default)]
+    conversation: Conversation,
+}
+
+/// What an earlier supervisor of this session knew; nothing when there was none.
+pub fn read_conversation(path: &Path) -> Conversation {
+    let kept = fs::read(path).ok().and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
+    kept.unwrap_or_default().conversation
+}
+
+/// Replaced as a whole, so that a reader never sees half of it. A full disk keeps the old one.
+pub fn write(path: &Path, record: &Record) -> std::io::Result<()> {
+    let beside = path.with_extension("json.new");
+    let text = serde_json::to_vec_pretty(record)?;
+    let written = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(&beside)
+        .and_then(|mut file| file.write_all(&text))
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}

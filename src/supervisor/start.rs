@@ -1,0 +1,180 @@
+//! Everything before the loop. Here a refusal still ends the process; after `live` nothing does
+//! but the policy.
+
+use std::collections::{HashSet, VecDeque};
+
+use super::console::{self, Console, Reads};
+use super::record::{self, Record};
+use super::settings::{CannotStart, InitSettings, Io, Settings};
+use super::sweep::Sweep;
+use super::{Charge, Session, Supervisor, now};
+use crate::log::{Event, Log, Name, Opening, Redactor};
+use crate::os::lock::{Lock, Taken};
+use crate::os::{random, signals, sink, tty, wait};
+use crate::policy::crash::{Numbers, OnClean, OnHalt, Restart};
+use crate::policy::life::{Effect, Life, Next, Rules};
+use crate::screen::tail::Tail;
+use crate::session::{self, SpawnPlan, Start};
+
+pub fn run(settings: Settings) -> Result<u8, CannotStart> {
+    let own = |what: &str, error: std::io::Error| CannotStart { code: 125, message: format!("{what}: {error}") };
+    let inbox = prepare_process()?;
+    let id = &settings.wish.session.id;
+
+    let record_path = settings.state_dir.record(id);
+    let conversation = record::read_conversation(&record_path);
+    let new_id = random::uuid_v4().map_err(|e| own("random", e))?;
+    let plan = session::plan(&settings.wish, settings.start, &conversation, &new_id)
+        .map_err(|refusal| CannotStart { code: 78, message: refusal.to_string() })?;
+    let lock = take_session(&settings)?;
+    let mut log = Log::open(Opening {
+        path: Some(settings.state_dir.log(id)),
+        session: id,
+        max_bytes: settings.log_max_bytes,
+        journald: settings.journald,
+        redactor: Redactor::new(plan.env.secrets()),
+    })
+    .map_err(|message| CannotStart { code: 78, message })?;
+    log.record(session_start(&settings, &plan));
+
+    let reads = if settings.io == Io::Pty { Reads::Us } else { Reads::Agent };
+    let mut console = Console::open(reads).map_err(|e| own("stdin, stdout, stderr", e))?;
+    if !console.has_terminal() && !plan.env.dropped.is_empty() {
+        let names = plan.env.dropped.join(" ");
+        console.tell(&format!("not passed to the agent (--pass-env NAME passes one): {names}"));
+    }
+    console::give_back_on_panic();
+
+    let rules = Rules {
+        numbers: settings.crash.clone(),
+        restart: settings.restart,
+        on_clean: settings.on_clean,
+        on_halt: settings.on_halt,
+        grace: settings.grace,
+        timeout: settings.timeout,
+        first: if settings.start == Start::Fresh { Next::Fresh } else { Next::Continue },
+        asks_before_spawn: !settings.before_spawn.is_empty(),
+        notifies: !settings.halt_notify.is_empty(),
+    };
+    let record = Record {
+        session: id.clone(),
+        supervisor_pid: std::process::id(),
+        conversation,
+        labels: settings.labels.iter().cloned().collect(),
+        ..Record::default()
+    };
+    let session = Session { settings, record, record_failed: false, _lock: lock };
+    let (mut supervisor, first) =
+        Supervisor::new(Charge::Run(Box::new(session)), rules, log, console, inbox);
+    if supervisor.io() == Io::Pty && supervisor.console.has_terminal() {
+        supervisor.wait_for_the_terminal();
+    }
+    Ok(supervisor.live(first))
+}
+
+pub fn init(settings: InitSettings) -> Result<u8, CannotStart> {
+    let inbox = prepare_process()?;
+    let console = Console::open(Reads::Agent)
+        .map_err(|e| CannotStart { code: 125, message: format!("stdin, stdout, stderr: {e}") })?;
+    let rules = Rules {
+        numbers: Numbers::default(),
+        restart: Restart::No,
+        on_clean: OnClean::Exit,
+        on_halt: OnHalt::Exit,
+        grace: settings.grace,
+        timeout: None,
+        first: Next::Fresh,
+        asks_before_spawn: false,
+        notifies: false,
+    };
+    let (supervisor, first) = Supervisor::new(Charge::Init(settings), rules, Log::none(), console, inbox);
+    Ok(supervisor.live(first))
+}
+
+/// From here on signals arrive as events, and orphans come to us.
+fn prepare_process() -> Result<signals::Inbox, CannotStart> {
+    sink::ensure_stdio();
+    let inbox = signals::catch_all()
+        .map_err(|e| CannotStart { code: 125, message: format!("cannot catch signals: {e}") })?;
+    if std::process::id() != 1 {
+        // Without it orphans go to somebody else; the agent is supervised all the same.
+        let _ = wait::become_subreaper();
+    }
+    Ok(inbox)
+}
+
+fn take_session(settings: &Settings) -> Result<Lock, CannotStart> {
+    let id = &settings.wish.session.id;
+    let path = settings.state_dir.lock(id);
+    let host = nix::unistd::gethostname().map_or_else(|_| "?".into(), |h| h.to_string_lossy().into_owned());
+    let holder = format!("pid={} host={host} since={}\n", std::process::id(), now().epoch);
+    match Lock::take(&path, &holder) {
+        Ok(Taken::Ours(lock)) => Ok(lock),
+        Ok(Taken::Theirs(holder)) => Err(CannotStart {
+            code: 78,
+            message: format!(
+                "session {id} is already supervised ({holder}); stop that one first, or choose another --session"
+            ),
+        }),
+        Err(error) => Err(CannotStart {
+            code: 78,
+            message: format!("cannot lock `{}`: {error}; choose another place with --dir", path.display()),
+        }),
+    }
+}
+
+fn session_start(settings: &Settings, plan: &SpawnPlan) -> Event {
+    let file = plan.document.as_ref().map_or_else(|| "-".to_owned(), |d| d.display().to_string());
+    let labels: Vec<String> = settings.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    Event::new(Name::SessionStart)
+        .with("file", file)
+        .maybe("pane", std::env::var("TMUX_PANE").ok().filter(|p| !p.is_empty()))
+        .with("session", &settings.wish.session.id)
+        .maybe("label", (!labels.is_empty()).then(|| labels.join(",")))
+        .maybe("config", settings.config.as_ref().map(|c| c.display().to_string()))
+}
+
+impl Supervisor {
+    fn new(
+        charge: Charge,
+        rules: Rules,
+        log: Log,
+        console: Console,
+        inbox: signals::Inbox,
+    ) -> (Supervisor, Vec<Effect>) {
+        let now = now();
+        let seed = now.epoch ^ u64::from(std::process::id()) << 32;
+        let (life, first) = Life::begin(rules, seed, now);
+        let supervisor = Supervisor {
+            charge,
+            shown_phase: super::story::phase_name(life.phase()),
+            life,
+            events: VecDeque::new(),
+            log,
+            inbox,
+            console,
+            agent: None,
+            helper: None,
+            sweep: Sweep::new(),
+            tail: Tail::default(),
+            orphans: 0,
+            failed_children: HashSet::new(),
+            more_children: false,
+            suspend_at: None,
+            ended_pid: 0,
+            spawned_as: Start::Fresh,
+            last_end: None,
+            stop_asked: None,
+            ending: None,
+        };
+        (supervisor, first)
+    }
+
+    /// Started in the background, a terminal program waits until it is brought to the front.
+    fn wait_for_the_terminal(&mut self) {
+        let in_front = tty::foreground(tty::stdin()).is_none_or(|group| group == tty::own_group());
+        if !in_front && tty::has_job_control_parent() {
+            self.stop_until_in_front();
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What happened, for the log and for stderr. `docker logs` tells the story: without a terminal
+//! every restart, halt and stop has its line.
+
+use std::time::Duration;
+
+use super::helper::Kind;
+use super::perform::start_name;
+use super::record::{self, RecordedExit};
+use super::settings::Io;
+use super::{Charge, Supervisor, now};
+use crate::log::{Event, Name};
+use crate::os::wait::How;
+use crate::os::{procfs, signals};
+use crate::policy::crash::{Class, End, HaltReason};
+use crate::policy::life::{Health, Next, Phase};
+use crate::session::Start;
+
+/// How much of the agent's last screen a halt shows.
+const LAST_LINES: usize = 10;
+
+impl Supervisor {
+    pub(super) fn tell_spawned(&mut self) {
+        let Some(agent) = &self.agent else { return };
+        let Charge::Run(session) = &self.charge else { return };
+        let event = Event::new(Name::ClaudeSpawn)
+            .with("pid", agent.pid)
+            .with("start", if self.spawned_as == Start::Fresh { "fresh" } else { "continue" })
+            .maybe("conversation", session.record.conversation.id.as_deref());
+        self.log.record(event);
+    }
+
+    pub(super) fn tell_spawn_failed(&mut self, code: u8, step: &'static str, why: &str) {
+        let event = Event::new(Name::SpawnFailed).with("step", step).with("code", code).with("error", why);
+        self.log.record(event);
+        let command = match &self.charge {
+            Charge::Run(session) => &session.settings.wish.command,
+            Charge::Init(settings) => &settings.command,
+        };
+        let name = command.first().map_or(String::new(), |c| c.to_string_lossy().into_owned());
+        self.console.tell(&format!("cannot start `{name}`: {step}: {why}"));
+    }
+
+    pub(super) fn tell_exit(&mut self, class: Class, end: End, ran: Duration) {
+        let event = Event::new(Name::ClaudeExit)
+            .with("pid", self.ended_pid)
+            .with("code", end.code)
+            .maybe("signal", end.signal.map(signals::name))
+            .with("class", class.name())
+            .with("run_ms", ran.as_millis());
+        self.log.record(event);
+        if end.oom {
+            self.log.record(Event::new(Name::OomKill).with("pid", self.ended_pid));
+        }
+        self.last_end = Some((end, ran));
+    }
+
+    pub(super) fn tell_restart(&mut self, class: Class, wait: Duration, next: Next) {
+        let event = Event::new(Name::RestartScheduled)
+            .with("class", class.name())
+            .with("wait_ms", wait.as_millis())
+            .with("start", start_name(next))
+            .with("restarts", self.life.restarts() + 1);
+        self.log.record(event);
+        let keys = if self.console.has_terminal() && self.io() == Io::Pty {
+            " (Enter: now, q: quit)"
+        } else {
+            ""
+        };
+        let how = self.last_end_in_words();
+        self.console.tell(&format!("agent {how}; it starts again in {}{keys}", in_words(wait)));
+    }
+
+    fn last_end_in_words(&self) -> String {
+        let Some((end, ran)) = self.last_end else { return "could not be started".to_owned() };
+        let how = match (end.signal, end.oom) {
+            (_, true) => "was killed by the kernel: out of memory".to_owned(),
+            (Some(signal), _) => format!("was ended by signal {}", signals::name(signal)),
+            (None, _) => format!("exited with code {}", end.code),
+        };
+        format!("{how} after {}", in_words(ran))
+    }
+
+    pub(super) fn tell_ask(&mut self) {
+        // An agent that inherited the terminal may have left it in any mode.
+        self.console.take_keys();
+        let how = self.last_end_in_words();
+        self.console.tell(&format!("agent {how} — Enter: start again, q: quit"));
+    }
+
+    pub(super) fn tell_halt(&mut self, reason: HaltReason) {
+        let Charge::Run(session) = &self.charge else { return };
+        if let HaltReason::CannotStart(_) = reason {
+            // The step that failed has been told, and nothing is left to resume.
+            self.log.record(Event::new(Name::Halted).with("reason", reason));
+            return;
+        }
+        let hint = format!(
+            "supervisor halted — run 'agentsup resume {}' to retry",
+            session.settings.wish.session.id
+        );
+        let lines = self.log.mask(&self.tail.lines(LAST_LINES).join("\n"));
+        let event = Event::new(Name::Halted)
+            .with("reason", reason)
+            .with("hint", &hint)
+            .maybe("lines", (!lines.is_empty()).then_some(&lines));
+        self.log.record(event);
+        let how = self.last_end_in_words();
+        self.console.tell(&hint);
+        self.console.tell(&format!("{reason}; agent {how}"));
+        for line in lines.lines() {
+            self.console.tell(&format!("| {line}"));
+        }
+        if matches!(self.life.phase(), Phase::Halted) {
+            self.console.take_keys();
+            self.console.tell("Enter: try again, q: quit");
+        }
+    }
+
+    pub(super) fn tell_stopping(&mut self, timed_out: bool) {
+        if let Charge::Init(_) = self.charge {
+            return;
+        }
+        let grace = in_words(self.grace());
+        let why = if timed_out { "the time given by --timeout is over: " } else { "" };
+        if timed_out || !self.console.has_terminal() {
+            self.console.tell(&format!("{why}stopping, at most {grace}"));
+        }
+    }
+
+    pub(super) fn tell_survivors(&mut self) {
+        for process in self.sweep.alive() {
+            let what = procfs::command_line(process.pid);
+            let event = Event::new(Name::KillSurvived).with("pid", process.pid).with("program", &what);
+            self.log.record(event);
+            self.console.tell(&format!("left running, KILL did not end it: pid {} {what}", process.pid));
+        }
+    }
+
+    pub(super) fn tell_helper_failed(&mut self, kind: Kind, how: How) {
+        let code = how.exit_code();
+        self.console.tell(&match kind {
+            Kind::BeforeSpawn => format!("before_spawn refused the spawn (exit code {code})"),
+            Kind::Notify => format!("the notify command failed (exit code {code})"),
+        });
+    }
+
+    pub(super) fn tell_end(&mut self, code: u8) {
+        self.log.record(Event::new(Name::Shutdown).with("code", code).with("orphans", self.orphans));
+    }
+
+    /// The last words: what could not be written where it belonged.
+    pub(super) fn tell_losses(&mut self) {
+        let (bytes, lines) = self.console.unwritten();
+        if bytes > 0 || lines > 0 {
+            self.log.record(Event::new(Name::OutputLost).with("lost", bytes).with("lines", lines));
+        }
+        let lost = self.log.close();
+        if lost.file > 0 {
+            self.console.tell(&format!("the log file lacks {} lines: they could not be written", lost.file));
+        }
+        if lost.journald > 0 {
+            self.console.tell(&format!("journald lacks {} events: it did not take them", lost.journald));
+        }
+    }
+
+    /// After every turn: a new phase is logged, and the record follows.
+    pub(super) fn show_phase(&mut self) {
+        let phase = phase_name(self.life.phase());
+        if phase == self.shown_phase {
+            return;
+        }
+        let event = Event::new(Name::StateChanged)
+            .with("from", self.shown_phase)
+            .with("to", phase)
+            .with("health", health_name(self.life.health()));
+        // `shutdown` is the last line of a run.
+        if phase != "ended" {
+            self.log.record(event);
+        }
+        self.shown_phase = phase;
+        self.write_record();
+    }
+
+    fn write_record(&mut self) {
+        let Charge::Run(session) = &mut self.charge else { return };
+        let record = &mut session.record;
+        record.pid = self.agent.as_ref().map(|a| a.pid);
+        record.phase = self.shown_phase.to_owned();
+        record.health = health_name(self.life.health()).to_owned();
+        record.restart_count = self.life.restarts();
+        record.orphans_reaped = self.orphans;
+        record.exits = self
+            .life
+            .history()
+            .exits()
+            .map(|exit| RecordedExit {
+                at: exit.epoch,
+                code: exit.end.code,
+                signal: exit.end.signal.map(signals::name),
+                run_ms: u64::try_from(exit.ran.as_millis()).unwrap_or(u64::MAX),
+                class: exit.class.name().to_owned(),
+            })
+            .collect();
+        record.last_exit = record.exits.last().map(|e| e.code);
+        record.updated = now().epoch;
+        let path = session.settings.state_dir.record(&session.settings.wish.session.id);
+        let failed = record::write(&path, record).err();
+        if let (Some(error), false) = (&failed, session.record_failed) {
+            self.console.tell(&format!("cannot write `{}`: {error}", path.display()));
+        }
+        session.record_failed = failed.is_some();
+    }
+}
+
+pub(super) fn phase_name(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::Clearing { .. } => "clearing",
+        Phase::Preparing { .. } => "preparing",
+        Phase::Starting { .. } => "starting",
+        Phase::Running { .. } => "running",
+        Phase::Waiting { .. } => "backoff",
+        Phase::Asking => "asking",
+        Phase::Halted => "halted",
+        Phase::Telling { .. } => "halted",
+        Phase::Stopping { .. } => "stopping",
+        Phase::Ended => "ended",
+    }
+}
+
+fn health_name(health: Health) -> &'static str {
+    match health {
+        Health::Healthy => "healthy",
+        Health::Degraded => "degraded",
+        Health::Halted => "halted",
+    }
+}
+
+/// `350ms`, `2s`, `1.5s`, `3m 20s`.
+fn in_words(duration: Duration) -> String {
+    let ms = duration.as_millis();
+    match ms {
+        0..1000 => format!("{ms}ms"),
+        1000..60_000 if ms % 1000 < 100 => format!("{}s", ms / 1000),
+        1000..60_000 => format!("{}.{}s", ms / 1000, ms % 1000 / 100),
+        _ => format!("{}m {}s", ms / 60_000, ms % 60_000 / 1000),
+    }
+}

@@ -1,0 +1,188 @@
+//! Ending a process tree: who gets TERM, and who has had it.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+
+use crate::os::pidfd::PidFd;
+use crate::os::procfs::{self, Process};
+use crate::os::signals;
+
+/// Rounds of "look, kill" against something that forks as fast as it dies.
+const ROUNDS: usize = 50;
+
+/// Who is to be ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The agent's process group: what a signal to `init` reaches.
+    Group(i32),
+    /// As PID 1 the whole pid namespace, else every descendant.
+    Tree,
+}
+
+pub struct Sweep {
+    me: i32,
+    had_term: HashSet<(i32, u64)>,
+    /// Not our children, so their end has to be watched: what entered the namespace from outside,
+    /// or what an earlier supervisor left behind.
+    strangers: Vec<Stranger>,
+    /// What entered from outside has its turn.
+    outsiders_too: bool,
+}
+
+struct Stranger {
+    process: Process,
+    watch: PidFd,
+}
+
+impl Sweep {
+    pub fn new() -> Sweep {
+        Sweep {
+            me: std::process::id().cast_signed(),
+            had_term: HashSet::new(),
+            strangers: Vec::new(),
+            outsiders_too: false,
+        }
+    }
+
+    fn is_init(&self) -> bool {
+        self.me == 1
+    }
+
+    /// TERM to everything in scope that has not had it yet.
+    pub fn term(&mut self, scope: Scope) {
+        let Some(all) = procfs::processes() else { return self.term_blindly(scope) };
+        let own = procfs::descendants(&all, self.me);
+        let targets: Vec<Process> = match scope {
+            Scope::Group(group) => own.into_iter().filter(|p| p.group == group).collect(),
+            Scope::Tree => own,
+        };
+        self.term_each(&targets);
+    }
+
+    fn term_each(&mut self, targets: &[Process]) {
+        for process in targets.iter().filter(|p| !p.zombie) {
+            if self.had_term.insert((process.pid, process.started)) {
+                let _ = signals::send(process.pid, libc::SIGTERM);
+                if process.stopped {
+                    // It acts on TERM only when it runs.
+                    let _ = signals::send(process.pid, libc::SIGCONT);
+                }
+            }
+        }
+    }
+
+    /// Without /proc nobody can be counted, so TERM goes out once and to all.
+    fn term_blindly(&mut self, scope: Scope) {
+        if !self.had_term.insert((0, 0)) {
+            return;
+        }
+        let _ = match scope {
+            Scope::Group(group) => signals::send_group(group, libc::SIGTERM),
+            Scope::Tree if self.is_init() => signals::send_everyone(libc::SIGTERM),
+            Scope::Tree => Ok(()),
+        };
+    }
+
+    /// From now on the turn of what entered from outside has come.
+    pub fn include_outsiders(&mut self) {
+        self.outsiders_too = true;
+        if !self.is_init() {
+            return;
+        }
+        let Some(all) = procfs::processes() else { return };
+        let own: HashSet<i32> = procfs::descendants(&all, self.me).iter().map(|p| p.pid).collect();
+        let outsiders: Vec<Process> =
+            all.into_iter().filter(|p| p.pid != self.me && !own.contains(&p.pid) && !p.zombie).collect();
+        self.term_each(&outsiders);
+        self.watch(outsiders);
+    }
+
+    /// What an earlier supervisor of this session left behind: found by the environment it gave
+    /// them, our own ancestors left out.
+    pub fn adopt_leftovers(&mut self, marks: &[OsString]) -> usize {
+        let mut ancestors = HashSet::new();
+        let mut pid = self.me;
+        while let Some(parent) = procfs::parent_of(pid).filter(|&p| p > 0 && ancestors.insert(p)) {
+            pid = parent;
+        }
+        let left: Vec<Process> =
+            procfs::with_environment(marks).into_iter().filter(|p| !ancestors.contains(&p.pid)).collect();
+        self.watch(left);
+        self.strangers.len()
+    }
+
+    fn watch(&mut self, processes: Vec<Process>) {
+        for process in processes {
+            if self.strangers.iter().any(|s| s.process.pid == process.pid) {
+                continue;
+            }
+            if let Some(watch) = PidFd::open(process.pid) {
+                self.strangers.push(Stranger { process, watch });
+            }
+        }
+    }
+
+    pub fn strangers(&self) -> impl Iterator<Item = &PidFd> {
+        self.strangers.iter().map(|s| &s.watch)
+    }
+
+    pub fn term_strangers(&mut self) {
+        let all: Vec<Process> = self.strangers.iter().map(|s| s.process).collect();
+        self.term_each(&all);
+    }
+
+    pub fn kill_strangers(&self) {
+        for stranger in &self.strangers {
+            let _ = signals::send(stranger.process.pid, libc::SIGKILL);
+        }
+    }
+
+    /// Forgets the strangers that have ended; says whether any is left.
+    pub fn strangers_left(&mut self) -> bool {
+        self.strangers.retain(|s| {
+            procfs::process(s.process.pid).is_some_and(|p| p.started == s.process.started && !p.zombie)
+        });
+        !self.strangers.is_empty()
+    }
+
+    pub fn kill(&mut self) {
+        if self.is_init() {
+            let _ = signals::send_everyone(libc::SIGKILL);
+            self.include_outsiders();
+            return;
+        }
+        let mut killed = HashSet::new();
+        for _ in 0..ROUNDS {
+            let alive = self.alive();
+            let new: Vec<_> = alive.iter().filter(|p| killed.insert((p.pid, p.started))).collect();
+            if new.is_empty() {
+                return;
+            }
+            for process in new {
+                let _ = signals::send(process.pid, libc::SIGKILL);
+            }
+        }
+    }
+
+    /// What is still there, zombies left out.
+    pub fn alive(&self) -> Vec<Process> {
+        let all = procfs::processes().unwrap_or_default();
+        let tree = if self.is_init() {
+            all.into_iter().filter(|p| p.pid != self.me).collect()
+        } else {
+            procfs::descendants(&all, self.me)
+        };
+        tree.into_iter().filter(|p| !p.zombie).collect()
+    }
+
+    /// Our own tree is gone: now wait for what entered from outside. True when that is gone too.
+    pub fn is_over(&mut self) -> bool {
+        if !self.is_init() {
+            return true;
+        }
+        if !self.outsiders_too {
+            self.include_outsiders();
+        }
+        !self.strangers_left()
+    }
+}
