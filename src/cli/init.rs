@@ -16,8 +16,6 @@ pub fn init(argv: &[OsString]) -> Result<u8, Failure> {
     }
     let init: Init = words::through_argh("init", &cut)?;
     let grace = init.grace.map(|word| asked::read("--grace", word, duration::parse)).transpose()?;
-    Ok(supervisor::init(InitSettings {
-        command: init.command.into_iter().map(|Word(word)| word).collect(),
-        grace: grace.unwrap_or(DEFAULT_GRACE),
-    }))
+    let command = init.command.into_iter().map(|Word(word)| word).collect();
+    Ok(supervisor::init(InitSettings { command, grace: grace.unwrap_or(DEFAULT_GRACE) })?)
 }

@@ -9,6 +9,8 @@
 use std::ffi::OsString;
 use std::io::Write;
 
+use crate::supervisor::settings::CannotStart;
+
 pub mod args;
 pub mod asked;
 pub mod config;
@@ -39,6 +41,12 @@ impl Failure {
     /// The words are fine; what they ask for is refused.
     pub fn refused(message: impl Into<String>) -> Failure {
         Failure { code: 78, message: message.into() }
+    }
+}
+
+impl From<CannotStart> for Failure {
+    fn from(CannotStart { code, message }: CannotStart) -> Failure {
+        Failure { code, message }
     }
 }
 

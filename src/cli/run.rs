@@ -18,5 +18,5 @@ pub fn run(argv: &[OsString]) -> Result<u8, Failure> {
     let world = World::look()?;
     let ground = ground("run", &cut, &world)?;
     let state_dir = state_dir::make(&ground.dirs).map_err(refused)?;
-    Ok(supervisor::run(ground.settings(state_dir, &world)))
+    Ok(supervisor::run(ground.settings(state_dir, &world))?)
 }

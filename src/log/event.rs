@@ -68,7 +68,7 @@ names! {
 
 /// Every key an event may carry. journald's field names are made from this list when agentsup is
 /// compiled, so a key that is not here would be in the file only.
-pub const KEYS: [&str; 45] = [
+pub const KEYS: [&str; 46] = [
     "action",
     "argv",
     "by",
@@ -87,6 +87,7 @@ pub const KEYS: [&str; 45] = [
     "from",
     "grace_ms",
     "health",
+    "hint",
     "killed",
     "label",
     "lines",

@@ -81,6 +81,11 @@ impl Log {
         self.redactor = redactor;
     }
 
+    /// For text that goes elsewhere, under the same secrets.
+    pub fn mask(&self, text: &str) -> String {
+        self.redactor.mask(text).into_owned()
+    }
+
     pub fn record(&mut self, event: Event) {
         if self.file.is_none() && self.journald.is_none() {
             return;

@@ -71,7 +71,8 @@ impl Agent {
     /// On our own stdin, stdout and stderr, placed as a shell would place it.
     pub fn on_stdio(launch: &Launch) -> Result<Agent, LaunchError> {
         let terminal = tty::controlling();
-        let in_front = terminal.as_ref().is_some_and(|t| tty::foreground(t.as_fd()) == Some(tty::own_group()));
+        let in_front =
+            terminal.as_ref().is_some_and(|t| tty::foreground(t.as_fd()) == Some(tty::own_group()));
         // In a pipeline (`agentsup run -- claude -p … | less`) the terminal belongs to the whole
         // job: a group of its own in front would stop the pager.
         let alone = tty::stdin_is_terminal() && tty::stdout_is_terminal();

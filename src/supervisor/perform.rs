@@ -156,8 +156,7 @@ impl Supervisor {
 
         let env: Vec<(OsString, OsString)> =
             plan.env.vars.iter().map(|v| (v.name.clone(), v.value.clone())).collect();
-        let launch =
-            Launch { program, argv: &plan.argv, env: Some(&env), cwd: Some(plan.cwd.value.clone()) };
+        let launch = Launch { program, argv: &plan.argv, env: Some(&env), cwd: Some(plan.cwd.value.clone()) };
         let agent = match settings.io {
             Io::Pty => Agent::on_pty(&launch, size, self.console.original_modes()),
             Io::Inherit => {

@@ -165,9 +165,7 @@ impl Supervisor {
     }
 
     fn on_none_left(&mut self) {
-        if matches!(self.life.phase(), Phase::Stopping { .. })
-            && self.agent.is_none()
-            && self.sweep.is_over()
+        if matches!(self.life.phase(), Phase::Stopping { .. }) && self.agent.is_none() && self.sweep.is_over()
         {
             self.events.push_back(Event::TreeGone);
         }
@@ -234,8 +232,7 @@ impl Supervisor {
 
     fn on_typed(&mut self, bytes: &[u8]) {
         if let Some(agent) = &mut self.agent {
-            let suspends =
-                self.console.has_terminal() && keys::holds_suspend(bytes) && agent.would_suspend();
+            let suspends = self.console.has_terminal() && keys::holds_suspend(bytes) && agent.would_suspend();
             if let Some(terminal) = &mut agent.terminal {
                 terminal.input.push(bytes);
                 let written = terminal.pty.write(terminal.input.pending());

@@ -17,7 +17,8 @@ use crate::screen::tail::Tail;
 use crate::session::{self, SpawnPlan, Start};
 
 pub fn run(settings: Settings) -> Result<u8, CannotStart> {
-    let own = |what: &str, error: std::io::Error| CannotStart { code: 125, message: format!("{what}: {error}") };
+    let own =
+        |what: &str, error: std::io::Error| CannotStart { code: 125, message: format!("{what}: {error}") };
     let inbox = prepare_process()?;
     let id = &settings.wish.session.id;
 
@@ -64,8 +65,7 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
         ..Record::default()
     };
     let session = Session { settings, record, record_failed: false, _lock: lock };
-    let (mut supervisor, first) =
-        Supervisor::new(Charge::Run(Box::new(session)), rules, log, console, inbox);
+    let (mut supervisor, first) = Supervisor::new(Charge::Run(Box::new(session)), rules, log, console, inbox);
     if supervisor.io() == Io::Pty && supervisor.console.has_terminal() {
         supervisor.wait_for_the_terminal();
     }

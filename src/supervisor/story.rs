@@ -61,11 +61,8 @@ impl Supervisor {
             .with("start", start_name(next))
             .with("restarts", self.life.restarts() + 1);
         self.log.record(event);
-        let keys = if self.console.has_terminal() && self.io() == Io::Pty {
-            " (Enter: now, q: quit)"
-        } else {
-            ""
-        };
+        let keys =
+            if self.console.has_terminal() && self.io() == Io::Pty { " (Enter: now, q: quit)" } else { "" };
         let how = self.last_end_in_words();
         self.console.tell(&format!("agent {how}; it starts again in {}{keys}", in_words(wait)));
     }

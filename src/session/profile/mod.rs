@@ -21,7 +21,7 @@ pub enum Profile {
 }
 
 /// What a command line is made from.
-pub(super) struct Ask<'a> {
+pub struct Ask<'a> {
     /// Never empty.
     pub command: &'a [OsString],
     pub prompt: Option<&'a str>,
@@ -33,7 +33,7 @@ pub(super) struct Ask<'a> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub struct Line {
     pub argv: Vec<OsString>,
     pub start: Start,
     pub why_fresh: Option<&'static str>,
@@ -89,7 +89,7 @@ impl Profile {
         }
     }
 
-    pub(super) fn command_line(self, ask: &Ask) -> Result<Line, Refusal> {
+    pub fn command_line(self, ask: &Ask) -> Result<Line, Refusal> {
         match self {
             Profile::Claude => claude::command_line(ask),
             Profile::Codex => codex::command_line(ask),
