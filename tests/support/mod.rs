@@ -2,7 +2,7 @@
 //! event by event, terminals of the test's own, and /proc. Every wait has a limit and tells on
 //! failure what was seen; nothing sleeps to let time pass.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, unused_imports, reason = "each test file uses its own part")]
 
 pub mod log;
 pub mod pattern;
