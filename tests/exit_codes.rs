@@ -91,7 +91,7 @@ fn a_refused_configuration_is_78_and_says_what_is_wrong() {
         (&["--document", "/nowhere/doc.md"], "/nowhere/doc.md"),
         (&["--config", &unknown_key], "restrat"),
         (&["--config", &not_toml], "not-toml.toml"),
-        (&["--restart", "always", "--on-clean", "exit"], "--on-clean"),
+        (&["--restart", "always", "--on-clean", "exit"], "contradicts"),
     ];
     for (options, reason) in refusals {
         let mark = lab.text("started");

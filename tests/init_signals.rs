@@ -165,8 +165,10 @@ fn three_streams_of_a_mebibyte_stay_separate_and_untouched() {
     for place in Place::possible(&[Place::Plain, Place::Pid1]) {
         let lab = Lab::new();
         let words = [FAKE, "stdio-binary", &MIB.to_string()];
-        let launches =
-            [Launch::init(words), Launch::run(&lab, words).with(["--io", "inherit", "--restart", "no"])];
+        let launches = [
+            Launch::init(words),
+            Launch::run(&lab, words).with(["--io", "inherit", "--restart", "no", "--pass-env", "*"]),
+        ];
         for launch in launches {
             let mut sup = launch.at(place).stdin(Stdio::piped()).start();
             sup.child.stdin.take().expect("piped").write_all(&typed).expect("all of it is read");

@@ -211,8 +211,7 @@ fn another_session_is_left_alone() {
     let lab = Lab::new();
     let other = Launch::run(&lab, [FAKE, "leftover", &lab.text("leftover"), "0"]).start();
     other.wait_for_output("READY ");
-    let bystander = Lab::new();
-    Launch::run(&bystander, [FAKE, "exit", "0"]).with(["--session", "t2"]).end().assert_code(0);
+    Launch::session(&lab, "t2", [FAKE, "exit", "0"]).end().assert_code(0);
     assert_eq!(pids_below(&other).len(), 2, "{}", other.so_far());
     other.signal(libc::SIGTERM);
     other.end().assert_code(143);

@@ -44,8 +44,12 @@ impl Launch {
 
     /// `agentsup run` with a state directory in the lab, behind a pty, without a terminal.
     pub fn run<I: IntoIterator<Item: AsRef<OsStr>>>(lab: &Lab, command: I) -> Launch {
+        Launch::session(lab, SESSION, command)
+    }
+
+    pub fn session<I: IntoIterator<Item: AsRef<OsStr>>>(lab: &Lab, session: &str, command: I) -> Launch {
         let state_dir = lab.state_dir();
-        let mut verb = words(["run", "--session", SESSION, "--dir"]);
+        let mut verb = words(["run", "--session", session, "--dir"]);
         verb.push(state_dir.clone().into_os_string());
         Launch::new(verb, words(command), state_dir)
     }

@@ -101,10 +101,13 @@ pub fn bit(signal: i32) -> u64 {
 /// The command starts with exactly these sets, as from a caller that has them.
 pub fn start_with(command: &mut Command, sets: Dispositions) {
     let set = move || {
-        for signal in (1..=64).filter(|s| ![libc::SIGKILL, libc::SIGSTOP, 32, 33].contains(s)) {
-            let wanted = if sets.ignored & bit(signal) != 0 { libc::SIG_IGN } else { libc::SIG_DFL };
-            // SAFETY: async-signal-safe.
-            unsafe { libc::signal(signal, wanted) };
+        // The kernel's own call and layout (handler, flags, restorer, mask): libc hides 32 and 33.
+        for signal in (1..=64).filter(|s| ![libc::SIGKILL, libc::SIGSTOP].contains(s)) {
+            let ignored = sets.ignored & bit(signal) != 0;
+            let action = [if ignored { libc::SIG_IGN as u64 } else { libc::SIG_DFL as u64 }, 0, 0, 0];
+            let none = std::ptr::null_mut::<u64>();
+            // SAFETY: async-signal-safe; four words are the whole struct, and no handler needs more.
+            unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, action.as_ptr(), none, 8) };
         }
         // SAFETY: an eight-byte set, as announced.
         unsafe {
@@ -150,18 +153,22 @@ pub fn set_size(terminal: &OwnedFd, cols: u16, rows: u16) {
     assert_eq!(done, 0, "TIOCSWINSZ");
 }
 
-/// Traced by this thread, a process that is killed stays a zombie that its parent cannot wait for:
-/// as near to a process that KILL does not end as a test gets.
+/// Traced by this thread and told to stop on its way out, a killed process stays where it is until
+/// `let_traced_go`: as near to one that KILL does not end as a test gets.
 pub fn hold_by_tracing(pid: i32) {
     // SAFETY: plain integers.
-    let done = unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, 0) };
+    let done = unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, libc::PTRACE_O_TRACEEXIT) };
     assert_eq!(done, 0, "ptrace: {}", std::io::Error::last_os_error());
 }
 
-/// Waits for the traced zombie, so that its parent gets it.
+/// The traced process ends, and is its parent's to wait for.
 pub fn let_traced_go(pid: i32) {
-    // SAFETY: no status asked for.
-    unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) };
+    // SAFETY: plain integers; no status is asked for.
+    unsafe {
+        libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG);
+        libc::ptrace(libc::PTRACE_DETACH, pid, 0, 0);
+        libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG);
+    }
 }
 
 /// Orphans of our descendants come to this process.
