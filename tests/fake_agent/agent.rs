@@ -17,9 +17,9 @@ const USAGE: &str = "fake-agent VERB …
   die-by SIGNAL                    ignore SIGNAL,…             record-signals FILE
   orphans N [--exit CODE]          die-with-orphans CODE N     leftover FILE WORK_MS [--exit CODE] [--deaf]
   hold-tty CODE                    tree PIDFILE [--deaf]       crash-then FILE N CODE
-  pattern BYTES                    flood                       flood-and-record FILE
+  pattern BYTES [--stay]           flood                       flood-and-record FILE
   echo-raw                         size                        paint [CODE]
-  stdio-binary BYTES               env0 FILE CODE              fill FILE";
+  stdio-binary BYTES               env0 FILE [CODE]            fill FILE";
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -49,7 +49,8 @@ fn main() {
         ["tree", file] => processes::tree(file, processes::Ears::Open),
         ["tree", file, "--deaf"] => processes::tree(file, processes::Ears::Deaf),
         ["crash-then", file, n, code] => files::crash_then(file, number(n) as usize, number(code)),
-        ["pattern", bytes] => streams::pattern(number(bytes) as usize),
+        ["pattern", bytes] => streams::pattern(number(bytes) as usize, streams::Then::Leave),
+        ["pattern", bytes, "--stay"] => streams::pattern(number(bytes) as usize, streams::Then::Stay),
         ["flood"] => streams::flood(),
         ["flood-and-record", file] => signals::flood_and_record(file),
         ["echo-raw"] => streams::echo_raw(),
@@ -57,7 +58,8 @@ fn main() {
         ["paint"] => streams::paint(None),
         ["paint", code] => streams::paint(Some(number(code))),
         ["stdio-binary", bytes] => streams::stdio_binary(number(bytes) as usize),
-        ["env0", file, code] => files::env0(file, number(code)),
+        ["env0", file, code] => files::env0(file, Some(number(code))),
+        ["env0", file] => files::env0(file, None),
         ["fill", file] => files::fill(file),
         _ => {
             eprintln!("{USAGE}");

@@ -17,8 +17,8 @@ pub fn crash_then(file: &str, n: usize, code: i32) -> ! {
 }
 
 /// `FILE.1`, `FILE.2`, …: the environment exactly as the kernel handed it over; with `.where` added,
-/// four views of the working directory; with `.argv`, the arguments.
-pub fn env0(file: &str, code: i32) -> ! {
+/// four views of the working directory; with `.argv`, the arguments. Then it exits or waits.
+pub fn env0(file: &str, code: Option<i32>) -> ! {
     let nth = (1..).find(|n| !fs::exists(format!("{file}.{n}")).expect("stat")).expect("a free number");
     let linked = fs::read_link("/proc/self/cwd").expect("/proc/self/cwd");
     let pwd = std::env::var_os("PWD").unwrap_or_default();
@@ -30,15 +30,21 @@ pub fn env0(file: &str, code: i32) -> ! {
     let environment = fs::read("/proc/self/environ").expect("environ");
     fs::write(format!("{file}.{nth}"), environment).expect("environment");
     tell(&format!("DUMPED {nth}\n"));
-    leave(code)
+    match code {
+        Some(code) => leave(code),
+        None => signals::wait(),
+    }
 }
 
-/// Fills the file system that `file` is on, then waits for the end.
+/// Fills the file system that `file` is on, then waits for the end; real-time signals pass by.
 pub fn fill(file: &str) -> ! {
+    (34..=64).for_each(crate::sys::ignore);
     let mut ballast = fs::File::create(file).expect("ballast");
     for size in [4096, 64, 1] {
         let block = vec![b'x'; size];
         while ballast.write_all(&block).is_ok() {}
     }
+    // Open, it would keep its space even when somebody removes it.
+    drop(ballast);
     signals::wait()
 }

@@ -5,11 +5,19 @@ use std::io::{Read, Write};
 use crate::pattern::Pattern;
 use crate::{leave, sys, tell};
 
+pub enum Then {
+    Leave,
+    Stay,
+}
+
 /// `total` bytes of the pattern through a terminal in raw mode.
-pub fn pattern(total: usize) -> ! {
+pub fn pattern(total: usize, then: Then) -> ! {
     sys::raw_mode();
     write_pattern(&mut sys::adopt(1), 1, total);
-    sys::exit_now(0)
+    match then {
+        Then::Leave => sys::exit_now(0),
+        Then::Stay => sys::pause_for_ever(),
+    }
 }
 
 fn write_pattern(to: &mut std::fs::File, seed: u64, total: usize) {
@@ -56,7 +64,7 @@ pub fn size() -> ! {
     let mut changes = std::fs::File::from(sys::arrivals([libc::SIGWINCH].into_iter()));
     loop {
         let (cols, rows) = sys::terminal_size();
-        tell(&format!("SIZE {cols}x{rows}\r\n"));
+        tell(&format!("SIZE {cols}x{rows}\n"));
         changes.read_exact(&mut [0u8; 1]).expect("own pipe");
     }
 }

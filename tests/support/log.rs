@@ -74,8 +74,8 @@ pub fn wait_for_file(path: &Path, limit: Duration, enough: impl Fn(&str) -> bool
     let watch = Watch::new();
     loop {
         // Watched before read, so that no change falls between. The directories too: the file may
-        // not exist yet, nor the directory it will be in.
-        for place in path.ancestors().take(3) {
+        // not exist yet, nor the directories it will be in.
+        for place in path.ancestors().take(4) {
             watch.also(place);
         }
         let content = std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());

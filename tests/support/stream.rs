@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -24,21 +24,37 @@ impl Stream {
         let keeper = stream.clone();
         let mut source = File::from(source.into());
         std::thread::spawn(move || {
-            let mut buffer = vec![0u8; 64 * 1024];
-            let (seen, changed) = &*keeper.shared;
-            loop {
-                // A terminal's end is EIO, a pipe's is 0: both are the end.
-                let n = source.read(&mut buffer).unwrap_or(0);
-                let mut seen = seen.lock().unwrap();
-                seen.bytes.extend_from_slice(&buffer[..n]);
-                seen.ended = n == 0;
-                changed.notify_all();
-                if n == 0 {
-                    return;
-                }
-            }
+            keeper.keep(&mut source);
         });
         stream
+    }
+
+    /// The reader lets go of its source when the returned end of a pipe is dropped.
+    pub fn until_dropped(source: impl Into<OwnedFd>) -> (Stream, OwnedFd) {
+        let stream = Stream::default();
+        let keeper = stream.clone();
+        let source = source.into();
+        let (stop, stopper) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).expect("a pipe");
+        std::thread::spawn(move || {
+            keeper.keep(&mut Until { source: File::from(source), stop });
+        });
+        (stream, stopper)
+    }
+
+    fn keep(&self, source: &mut impl Read) {
+        let mut buffer = vec![0u8; 64 * 1024];
+        let (seen, changed) = &*self.shared;
+        loop {
+            // A terminal's end is EIO, a pipe's is 0: both are the end.
+            let n = source.read(&mut buffer).unwrap_or(0);
+            let mut seen = seen.lock().unwrap();
+            seen.bytes.extend_from_slice(&buffer[..n]);
+            seen.ended = n == 0;
+            changed.notify_all();
+            if n == 0 {
+                return;
+            }
+        }
     }
 
     /// Waits until `done` holds for (all bytes so far, at the end); tells whether it came to that.
@@ -87,6 +103,24 @@ impl Stream {
 
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes()).into_owned()
+    }
+}
+
+struct Until {
+    source: File,
+    stop: OwnedFd,
+}
+
+impl Read for Until {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+        let entry = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut fds = [entry(self.source.as_fd()), entry(self.stop.as_fd())];
+        poll(&mut fds, PollTimeout::NONE)?;
+        match fds[1].any() {
+            Some(true) => Ok(0),
+            _ => self.source.read(buffer),
+        }
     }
 }
 

@@ -12,14 +12,21 @@ use super::stream::Stream;
 use super::{LIMIT, procfs, sys};
 
 pub struct Terminal {
-    master: OwnedFd,
+    /// None after a hang-up.
+    master: Option<Master>,
     /// Kept open, so that the terminal outlives what runs on it and can be looked at afterwards.
     slave: OwnedFd,
-    keys: File,
     pub screen: Stream,
     /// How far the screen has been read.
     at: usize,
     child: Option<Child>,
+}
+
+/// Everything that keeps the operator's side open.
+struct Master {
+    fd: OwnedFd,
+    keys: File,
+    _reader: OwnedFd,
 }
 
 impl Terminal {
@@ -31,8 +38,19 @@ impl Terminal {
             let flag = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC);
             nix::fcntl::fcntl(fd, flag).expect("close on exec");
         }
-        let (screen, keys) = (Stream::of(copy()), File::from(copy()));
-        Terminal { master: pair.master, slave: pair.slave, keys, screen, at: 0, child: None }
+        let keys = File::from(copy());
+        let (screen, reader) = Stream::until_dropped(copy());
+        let master = Some(Master { fd: pair.master, keys, _reader: reader });
+        Terminal { master, slave: pair.slave, screen, at: 0, child: None }
+    }
+
+    fn master(&mut self) -> &mut Master {
+        self.master.as_mut().expect("no hang-up yet")
+    }
+
+    /// The operator closes the window.
+    pub fn hang_up(&mut self) {
+        self.master = None;
     }
 
     /// Runs it as the leader of a session on this terminal.
@@ -57,7 +75,7 @@ impl Terminal {
     }
 
     pub fn type_in(&mut self, keys: impl AsRef<[u8]>) {
-        self.keys.write_all(keys.as_ref()).expect("the terminal takes keys");
+        self.master().keys.write_all(keys.as_ref()).expect("the terminal takes keys");
     }
 
     /// Waits for `text` after everything that was expected before.
@@ -75,7 +93,7 @@ impl Terminal {
     }
 
     pub fn resize(&mut self, cols: u16, rows: u16) {
-        sys::set_size(&self.master, cols, rows);
+        sys::set_size(&self.master().fd, cols, rows);
     }
 
     pub fn modes(&self) -> Termios {
@@ -103,6 +121,9 @@ impl Terminal {
 
     /// A mark of our own goes through the terminal's output, behind whatever was written before.
     pub fn drain(&mut self) {
+        if self.master.is_none() {
+            return;
+        }
         let mark = "\u{1}drained\u{2}";
         let mut slave = File::from(self.slave.try_clone().expect("dup"));
         slave.write_all(mark.as_bytes()).expect("the terminal takes output");
