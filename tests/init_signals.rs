@@ -82,7 +82,7 @@ fn every_signal_of_a_burst_reaches_the_child_once() {
 fn blocked_and_ignored(sets: Dispositions, through_init: bool) -> String {
     let words = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"];
     let output = if through_init {
-        Launch::init(words).from_caller_with(sets).end().assert_code(0).stdout.clone()
+        Launch::init(words).called_with(sets).end().assert_code(0).stdout.clone()
     } else {
         let mut direct = Command::new(words[0]);
         direct.args(&words[1..]).stdout(Stdio::piped());
@@ -128,14 +128,14 @@ fn a_caller_that_ignores_child_or_blocks_everything_changes_nothing() {
         for sets in callers {
             let lab = Lab::new();
             Launch::init([FAKE, "die-with-orphans", "7", "20"])
-                .from_caller_with(sets)
+                .called_with(sets)
                 .at(place)
                 .end()
                 .assert_code(7);
             let run = Launch::run(&lab, [FAKE, "die-with-orphans", "7", "20"]).with(["--restart", "no"]);
-            run.from_caller_with(sets).at(place).end().assert_code(7);
+            run.called_with(sets).at(place).end().assert_code(7);
             // `run` starts its agent with everything at its default.
-            let sup = Launch::run(&lab, [FAKE, "wait"]).from_caller_with(sets).at(place).start();
+            let sup = Launch::run(&lab, [FAKE, "wait"]).called_with(sets).at(place).start();
             sup.wait_for_output("READY");
             sup.signal(libc::SIGTERM);
             sup.end().assert_code(143);
@@ -148,7 +148,7 @@ fn run_starts_its_agent_with_nothing_blocked_or_ignored() {
     let lab = Lab::new();
     let sets = Dispositions { ignored: bit(libc::SIGPIPE) | bit(libc::SIGHUP), blocked: bit(libc::SIGUSR1) };
     let launch = Launch::run(&lab, ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]);
-    let ended = launch.with(["--restart", "no"]).from_caller_with(sets).end();
+    let ended = launch.with(["--restart", "no"]).called_with(sets).end();
     let text = String::from_utf8_lossy(&ended.stdout).replace('\r', "");
     assert_eq!(text, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n", "{ended}");
 }

@@ -28,7 +28,8 @@ fn line(launch: &Launch) -> String {
 fn the_terminal_is_given_back_however_it_ends() {
     type End = fn(agentsup: i32, agent: i32);
     let nothing: End = |_, _| ();
-    let endings: [(&str, &[&str], &[&str], End, i32); 5] = [
+    type Ending = (&'static str, &'static [&'static str], &'static [&'static str], End, i32);
+    let endings: [Ending; 5] = [
         ("a clean exit", &["paint", "0"], &["--on-clean", "exit"], nothing, 0),
         ("a failure", &["paint", "3"], &["--restart", "no"], nothing, 3),
         (

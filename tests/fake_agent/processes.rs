@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{leave, sys, tell};
 
@@ -69,26 +69,13 @@ pub fn leftover(file: &str, work_ms: u64, exit: Option<i32>, ears: Ears) -> ! {
         write!(tells, "{}", std::process::id()).expect("pipe");
         drop(tells);
         note_term(&mut terms, &mut record);
-        // The rest of the TERMs are counted while the work goes on.
-        let (done, finish) = sys::pipe();
-        if let sys::Side::Child = sys::fork() {
-            drop(done);
-            sys::ignore(libc::SIGTERM);
-            std::thread::sleep(Duration::from_millis(work_ms));
-            drop(finish);
-            sys::exit_now(0);
+        // Further TERMs are counted while the work goes on.
+        let done = Instant::now() + Duration::from_millis(work_ms);
+        while sys::readable_before(&terms, done) {
+            note_term(&mut terms, &mut record);
         }
-        drop(finish);
-        loop {
-            use std::os::fd::AsRawFd;
-            let (term, finished) = sys::readable(terms.as_raw_fd(), done.as_raw_fd());
-            if term {
-                note_term(&mut terms, &mut record);
-            } else if finished {
-                writeln!(record, "DONE").expect("record");
-                sys::exit_now(0);
-            }
-        }
+        writeln!(record, "DONE").expect("record");
+        sys::exit_now(0);
     }
     drop(tells);
     let mut pid = String::new();
@@ -126,13 +113,14 @@ pub fn tree(file: &str, ears: Ears) -> ! {
     ears.wear();
     let (told, tells) = sys::pipe();
     let mut tells = std::fs::File::from(tells);
-    let places: [(fn() -> sys::Side, fn()); 4] = [
+    type Member = (fn() -> sys::Side, fn());
+    let members: [Member; 4] = [
         (sys::fork, || ()),
         (sys::fork, sys::setpgid),
         (sys::fork, sys::setsid),
         (sys::fork_orphan, sys::setsid),
     ];
-    for (fork, place) in places {
+    for (fork, place) in members {
         if let sys::Side::Child = fork() {
             place();
             writeln!(tells, "{}", std::process::id()).expect("pipe");

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Instant;
 
 pub enum Side {
     Child,
@@ -122,6 +123,19 @@ pub fn readable(first: RawFd, second: RawFd) -> (bool, bool) {
     // SAFETY: two entries, as announced. EINTR leaves revents at 0, which the caller takes as neither.
     unsafe { libc::poll(fds.as_mut_ptr(), 2, -1) };
     (fds[0].revents != 0, fds[1].revents != 0)
+}
+
+/// Whether it can be read before the time is over.
+pub fn readable_before(source: &std::fs::File, until: Instant) -> bool {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let mut entry = libc::pollfd { fd: source.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry, as announced.
+        let ready = unsafe { libc::poll(&raw mut entry, 1, left.as_millis() as i32) };
+        if ready > 0 || left.is_zero() {
+            return ready > 0;
+        }
+    }
 }
 
 pub fn raw_mode() {

@@ -99,7 +99,7 @@ impl Launch {
         self
     }
 
-    pub fn from_caller_with(mut self, sets: Dispositions) -> Launch {
+    pub fn called_with(mut self, sets: Dispositions) -> Launch {
         self.dispositions = Some(sets);
         self
     }
