@@ -40,7 +40,7 @@ fn an_agent_that_always_crashes_is_restarted_by_the_table_and_halts_at_the_fifth
     let health = told("state_changed", "health");
     let mut seen = health.clone();
     seen.dedup();
-    assert_eq!(seen, ["healthy", "degraded"], "{ended}");
+    assert_eq!(seen, ["healthy", "degraded", "halted"], "{ended}");
     let record = lab.read("state/supervisor/t.json");
     let record: serde_json::Value = serde_json::from_str(&record).expect("the last state as JSON");
     assert_eq!((&record["health"], &record["last_exit"]), (&"halted".into(), &7.into()), "{record}");

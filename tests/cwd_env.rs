@@ -108,7 +108,8 @@ fn the_directory_is_settled_again_before_every_restart() {
     let sup = Launch::run(&lab, words).with(["--config", &config, "--document", &doc]).start();
     let restart = |nth: usize| {
         let spawn = sup.log.wait_for_nth(nth, "claude_spawn");
-        lab.wait_for_file(&format!("dump.{nth}.where"), "/");
+        // The environment is written last.
+        lab.wait_for_file(&format!("dump.{nth}"), "PWD=");
         let resolved = sup.log.wait_for_nth(nth, "cwd_resolved");
         (log::number(&spawn, "pid"), log::field(&resolved, "source").expect("a source").to_owned())
     };
