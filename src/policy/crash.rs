@@ -125,6 +125,7 @@ pub enum HaltReason {
 impl std::fmt::Display for HaltReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            HaltReason::FailuresInARow(1) => write!(f, "a failure"),
             HaltReason::FailuresInARow(n) => write!(f, "{n} failures in a row"),
             HaltReason::NoRetry(code) => write!(f, "exit code {code} is listed in no_retry"),
             HaltReason::CannotStart(code) => write!(f, "the agent cannot be started (code {code})"),

@@ -99,6 +99,8 @@ struct Supervisor {
     spawned_as: Start,
     /// The same, as far as the policy is concerned.
     ran_as: Next,
+    /// The names of variables that the log has already said were dropped.
+    told_dropped: String,
     /// The stop is `--timeout`'s.
     timed_out: bool,
     /// When somebody asked for the end, or the time was up.

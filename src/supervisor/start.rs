@@ -169,6 +169,7 @@ impl Supervisor {
             ran_as: Next::Fresh,
             last_end: None,
             never_ran: false,
+            told_dropped: String::new(),
             timed_out: false,
             stop_asked: None,
             ending: None,
