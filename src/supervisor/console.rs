@@ -177,12 +177,24 @@ impl Console {
         // What the agent wrote before comes first, where both lead to the same place.
         self.stdout.flush();
         self.stderr.push(text.as_bytes());
-        self.stderr.flush();
+        self.flush_stderr();
     }
 
     pub fn flush(&mut self) {
         self.stdout.flush();
-        self.stderr.flush();
+        self.flush_stderr();
+    }
+
+    /// While an agent on our own stdio is in front, we speak from the background.
+    fn flush_stderr(&mut self) {
+        if self.stderr.buffer.is_empty() {
+            return;
+        }
+        let spoken = tty::from_the_background(|| {
+            self.stderr.flush();
+            Ok(())
+        });
+        debug_assert!(spoken.is_ok(), "blocking TTOU cannot fail");
     }
 
     pub fn wants_stdout(&self) -> Option<BorrowedFd<'_>> {

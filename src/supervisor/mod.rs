@@ -46,7 +46,7 @@ use crate::os::signals::Inbox;
 use crate::os::tty;
 use crate::policy::Now;
 use crate::policy::crash::End;
-use crate::policy::life::{self, Life, Phase};
+use crate::policy::life::{self, Life, Next, Phase};
 use crate::screen::tail::Tail;
 use crate::session::Start;
 use agent::Agent;
@@ -95,6 +95,8 @@ struct Supervisor {
     last_end: Option<(End, Duration)>,
     /// What the running agent was started as.
     spawned_as: Start,
+    /// The same, as far as the policy is concerned.
+    ran_as: Next,
     /// When the grace began to run.
     stop_asked: Option<Instant>,
     /// How it ends, and until when unread output is waited for.

@@ -17,7 +17,7 @@ use crate::policy::crash::HaltReason;
 use crate::policy::life::{Effect, Event, Next, Phase};
 use crate::policy::stop::Order;
 use crate::session::program::{self, NotRunnable};
-use crate::session::{self, Start};
+use crate::session::{self, Profile, Start};
 
 /// Unread output is waited for at least this long, also when the grace is used up.
 const FLUSH_AT_LEAST: Duration = Duration::from_millis(200);
@@ -172,6 +172,9 @@ impl Supervisor {
         record.document = plan.document;
         record.env_fingerprint = Some(plan.env.fingerprint());
         self.spawned_as = plan.start;
+        // The same command again continues nothing, so it cannot fail at it.
+        let same_again = plan.profile == Profile::Other && settings.wish.continue_args.is_empty();
+        self.ran_as = if plan.start == Start::Fresh || same_again { Next::Fresh } else { Next::Continue };
         Ok(agent)
     }
 

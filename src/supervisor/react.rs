@@ -35,7 +35,10 @@ impl Supervisor {
             libc::SIGCHLD => self.reap(),
             libc::SIGTERM => self.stop_asked(arrived),
             libc::SIGINT | libc::SIGQUIT if run => self.stop_asked(arrived),
-            libc::SIGHUP if run && self.console.terminal_is_gone() => self.stop_asked(arrived),
+            libc::SIGHUP if run && self.console.terminal_is_gone() => {
+                self.log_signal(arrived, "stop");
+                self.events.push_back(Event::TerminalGone);
+            }
             libc::SIGWINCH if run && self.io() == Io::Pty => self.resize(),
             // Our own doing: a write to a closed pipe, a file that hit its limit.
             _ if arrived.sender == std::process::id().cast_signed() => {}
@@ -188,7 +191,8 @@ impl Supervisor {
         match spawning.outcome() {
             Ok(()) => {
                 self.tell_spawned();
-                self.events.push_back(Event::ExecDone);
+                let ran_as = self.ran_as;
+                self.events.push_back(Event::ExecDone { ran_as });
             }
             Err(error) => {
                 self.failed_children.insert(spawning.pid);
@@ -226,7 +230,7 @@ impl Supervisor {
         match self.console.read() {
             Typed::Bytes(bytes) => self.on_typed(&bytes),
             Typed::End => {}
-            Typed::HungUp => self.events.push_back(Event::StopAsked { sender: 0 }),
+            Typed::HungUp => self.events.push_back(Event::TerminalGone),
         }
     }
 
