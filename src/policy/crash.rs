@@ -118,7 +118,7 @@ pub enum Verdict {
 pub enum HaltReason {
     FailuresInARow(u32),
     NoRetry(u8),
-    /// 126, 127 or 78 before anything ever ran.
+    /// 125, 126, 127 or 78 before anything ever ran.
     CannotStart(u8),
 }
 

@@ -18,6 +18,8 @@ pub struct Console {
     stdout: Channel,
     stderr: Channel,
     modes: Modes,
+    /// The agent's last output ended a line, as far as can be told.
+    at_line_start: bool,
     /// Lines of our own that found no room.
     lost_lines: u64,
 }
@@ -92,6 +94,7 @@ impl Console {
             stdout: Channel::on(sink::stdout())?,
             stderr: Channel::on(sink::stderr())?,
             modes: Modes::default(),
+            at_line_start: true,
             lost_lines: 0,
         })
     }
@@ -142,11 +145,15 @@ impl Console {
         self.stdout.flush();
     }
 
-    /// The agent has ended: the modes it left on must not garble what comes next.
-    pub fn tidy_modes(&mut self) {
+    /// The agent has ended: the modes it left on must not garble what comes next, and after a
+    /// failure neither must the rest of a screen that it could not clear any more.
+    pub fn tidy_screen(&mut self, failed: bool) {
         if self.has_terminal() {
             let off = self.modes.off();
             self.stdout.push(&off);
+            if failed {
+                self.stdout.push(b"\x1b[J");
+            }
         }
         self.modes = Modes::default();
     }
@@ -159,6 +166,7 @@ impl Console {
         if self.has_terminal() {
             self.modes.feed(bytes);
         }
+        self.at_line_start = bytes.last().is_none_or(|&b| b == b'\n');
         self.stdout.push(bytes);
     }
 
@@ -173,7 +181,11 @@ impl Console {
             return;
         }
         let raw = matches!(self.stdin, Stdin::Terminal { raw: true, .. });
-        let text = if raw { format!("\r[supervisor] {line}\r\n") } else { format!("[supervisor] {line}\n") };
+        let text = match (raw, std::mem::replace(&mut self.at_line_start, true)) {
+            (true, true) => format!("\r[supervisor] {line}\r\n"),
+            (true, false) => format!("\r\n[supervisor] {line}\r\n"),
+            (false, _) => format!("[supervisor] {line}\n"),
+        };
         // What the agent wrote before comes first, where both lead to the same place.
         self.stdout.flush();
         self.stderr.push(text.as_bytes());

@@ -19,7 +19,7 @@ use crate::policy::stop::Order;
 use crate::session::program::{self, NotRunnable};
 use crate::session::{self, Profile, Start};
 
-/// Unread output is waited for at least this long, also when the grace is used up.
+/// In a stop unread output is waited for at least this long, also when the grace is used up.
 const FLUSH_AT_LEAST: Duration = Duration::from_millis(200);
 
 impl Supervisor {
@@ -180,19 +180,14 @@ impl Supervisor {
 
     pub(super) fn spawn_failed(&mut self, code: u8, step: &'static str, why: &str) {
         self.tell_spawn_failed(code, step, why);
+        self.never_ran = true;
         self.events.push_back(Event::SpawnFailed { code });
     }
 
     fn end_tree(&mut self, order: Order) {
         match order {
             Order::Term => {
-                let urged = match self.life.phase() {
-                    Phase::Stopping { stop, .. } => {
-                        self.stop_asked = Some(stop.asked());
-                        stop.is_urged()
-                    }
-                    _ => false,
-                };
+                let urged = matches!(self.life.phase(), Phase::Stopping { stop, .. } if stop.is_urged());
                 // Forwarding is all that `init` does while its child lives.
                 let scope = match (&self.charge, &self.agent) {
                     (Charge::Init(_), Some(agent)) => agent.group().map(Scope::Group),
@@ -225,16 +220,15 @@ impl Supervisor {
     }
 
     fn end(&mut self, code: u8) {
-        let now = Instant::now();
-        let grace_over = self.stop_asked.unwrap_or(now) + self.grace();
-        self.ending = Some(Ending { code, flush_until: grace_over.max(now + FLUSH_AT_LEAST) });
-        self.tell_end(code);
+        let at_least = Instant::now() + FLUSH_AT_LEAST;
+        let flush_until = self.stop_asked.map(|asked| (asked + self.grace()).max(at_least));
+        self.ending = Some(Ending { code, flush_until });
     }
 
-    /// Asked to stop once more while the end waits for a reader.
+    /// Asked to stop while the end waits for a reader.
     pub(super) fn hurry_the_end(&mut self) {
         if let Some(ending) = &mut self.ending {
-            ending.flush_until = Instant::now();
+            ending.flush_until = Some(Instant::now());
         }
     }
 }
@@ -265,7 +259,10 @@ impl From<NotRunnable> for Failed {
 impl From<LaunchError> for Failed {
     fn from(error: LaunchError) -> Failed {
         match error {
-            LaunchError::Pty(error) => Failed::own("pty", &error.to_string()),
+            LaunchError::Pty(error) => Failed::own(
+                "pty",
+                &format!("no terminal for the agent: {error} (is /dev/pts mounted? --io inherit needs none)"),
+            ),
             LaunchError::Spawn(error) => Failed {
                 code: error.exit_code(),
                 step: error.step.name(),

@@ -156,7 +156,7 @@ impl Supervisor {
             self.tail.feed(bytes);
         });
         agent.return_terminal();
-        self.console.tidy_modes();
+        self.console.tidy_screen(how != How::Code(0));
         self.suspend_at = None;
         let signal = match how {
             How::Signal(n) => Some(n),
@@ -252,7 +252,10 @@ impl Supervisor {
                 self.log.record(LogEvent::new(Name::UserAction).with("action", "restart"));
                 self.events.push_back(Event::Retry);
             }
-            Some(Choice::Quit) => self.events.push_back(Event::Quit),
+            Some(Choice::Quit) => {
+                self.log.record(LogEvent::new(Name::UserAction).with("action", "quit"));
+                self.events.push_back(Event::Quit);
+            }
             None => {}
         }
     }

@@ -168,6 +168,8 @@ impl Supervisor {
             spawned_as: Start::Fresh,
             ran_as: Next::Fresh,
             last_end: None,
+            never_ran: false,
+            timed_out: false,
             stop_asked: None,
             ending: None,
         };

@@ -183,8 +183,9 @@ impl Life {
     fn after_failed_spawn(&mut self, next: Next, code: u8, now: Now) -> Vec<Effect> {
         self.last_code = code;
         let end = End { code, signal: None, oom: false };
-        if !self.ever_ran && matches!(code, 126 | 127 | 78) {
-            // Nothing that ever ran can be kept alive by waiting, so `--on-halt` is not asked.
+        if !self.ever_ran {
+            // Nothing that ever ran can be kept alive by waiting, so `--on-halt` is not asked. That
+            // goes for 125 too: whoever started us learns at once that there are no ptys here.
             let reason = HaltReason::CannotStart(code);
             self.history.note_fatal(end, now);
             self.health = Health::Halted;
