@@ -42,8 +42,8 @@ const NOT_BY_DEFAULT: &[&str] = &["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"];
 
 /// True of the parent only, so not even `--pass-env '*'` brings them over: they would name
 /// another directory, session or socket than the agent's own.
-/// A shell keeps these for itself: to say that they were dropped would tell nobody anything.
-const NOISE: &[&str] = &["_", "SHLVL"];
+/// A shell's and our own: to say that they were dropped would tell nobody anything.
+const NOISE: &[&str] = &["_", "SHLVL", "AGENTSUP_DIR", "AGENTSUP_CONFIG", "AGENTSUP_SESSION"];
 const NEVER: &[&str] = &["PWD", "OLDPWD", "AGENT_DOC_SESSION", "AGENT_DOC_DOCUMENT", "AGENTSUP_SOCKET"];
 
 pub(super) fn build(wish: &Wish, document: Option<&Document>, cwd: &Path) -> Result<Environment, Refusal> {

@@ -89,6 +89,8 @@ struct Supervisor {
     more_children: bool,
     /// Ctrl-Z was typed: by then the agent has stopped itself, or is stopped.
     suspend_at: Option<Instant>,
+    /// When Ctrl-C was last typed to the running agent.
+    interrupt_typed: Option<Instant>,
     shown_phase: &'static str,
     /// Of the agent that ended last.
     ended_pid: i32,
@@ -99,6 +101,8 @@ struct Supervisor {
     spawned_as: Start,
     /// The same, as far as the policy is concerned.
     ran_as: Next,
+    /// The names of variables that the log has already said were dropped.
+    told_dropped: String,
     /// The stop is `--timeout`'s.
     timed_out: bool,
     /// When somebody asked for the end, or the time was up.

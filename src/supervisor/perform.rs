@@ -10,7 +10,7 @@ use super::helper::{self, Kind};
 use super::settings::Io;
 use super::sweep::Scope;
 use super::{Charge, Ending, Supervisor};
-use crate::log::{Event as LogEvent, Name, Redactor};
+use crate::log::{Event as LogEvent, Log, Name, Redactor};
 use crate::os::random;
 use crate::os::{procfs, signals};
 use crate::policy::crash::HaltReason;
@@ -152,7 +152,11 @@ impl Supervisor {
         let program = program::find(&plan.argv[0], plan.env.get("PATH"), &plan.cwd.value)?;
         self.log.set_redactor(Redactor::new(plan.env.secrets()));
         let size = self.console.size(settings.size);
-        story_of_plan(&mut self.log, &plan, (settings.io == Io::Pty).then_some(size));
+        // A long list: said again only when it is another one.
+        let dropped = plan.env.dropped.join(",");
+        let new = (dropped != self.told_dropped).then(|| dropped.clone());
+        self.told_dropped = dropped;
+        story_of_plan(&mut self.log, &plan, (settings.io == Io::Pty).then_some(size), new);
 
         let env: Vec<(OsString, OsString)> =
             plan.env.vars.iter().map(|v| (v.name.clone(), v.value.clone())).collect();
@@ -286,7 +290,12 @@ pub(super) fn start_name(next: Next) -> &'static str {
     }
 }
 
-fn story_of_plan(log: &mut crate::log::Log, plan: &session::SpawnPlan, size: Option<super::settings::Size>) {
+fn story_of_plan(
+    log: &mut Log,
+    plan: &session::SpawnPlan,
+    size: Option<super::settings::Size>,
+    dropped: Option<String>,
+) {
     log.record(
         LogEvent::new(Name::CwdResolved)
             .with("cwd", plan.cwd.value.display())
@@ -296,7 +305,7 @@ fn story_of_plan(log: &mut crate::log::Log, plan: &session::SpawnPlan, size: Opt
         LogEvent::new(Name::EnvBuilt)
             .with("vars", plan.env.vars.len())
             .with("fingerprint", plan.env.fingerprint())
-            .maybe("dropped", (!plan.env.dropped.is_empty()).then(|| plan.env.dropped.join(","))),
+            .maybe("dropped", dropped),
     );
     if let Some(size) = size {
         log.record(LogEvent::new(Name::PtyAllocated).with("size", format!("{}x{}", size.cols, size.rows)));

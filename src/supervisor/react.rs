@@ -19,6 +19,10 @@ use crate::policy::life::{Event, Phase};
 const BATCH: usize = 256;
 /// Reads of the pty in one go: a busy agent must not starve signals and callers.
 const READS: usize = 16;
+/// 128 + SIGINT: what a shell reports, and what many programs exit with by themselves.
+const INTERRUPTED: u8 = 130;
+/// How soon after a typed Ctrl-C an end by INT is its doing.
+const INTERRUPT_PROOF: Duration = Duration::from_secs(5);
 /// How long an agent may take to put its screen in order after Ctrl-Z.
 const SUSPEND_PATIENCE: Duration = Duration::from_millis(250);
 
@@ -156,6 +160,9 @@ impl Supervisor {
             self.tail.feed(bytes);
         });
         agent.return_terminal();
+        if how != How::Code(0) && self.io() == Io::Inherit && matches!(self.charge, Charge::Run(_)) {
+            self.console.restore_line_settings();
+        }
         self.console.tidy_screen(how != How::Code(0));
         self.suspend_at = None;
         let signal = match how {
@@ -164,7 +171,10 @@ impl Supervisor {
         };
         let oom = agent.was_oom_killed(signal);
         self.ended_pid = agent.pid;
-        self.events.push_back(Event::Exited(End { code: how.exit_code(), signal, oom }));
+        // Ctrl-C in a program that has no other idea about it is a wish to leave, not a crash.
+        let typed = self.interrupt_typed.take().is_some_and(|at| at.elapsed() < INTERRUPT_PROOF);
+        let asked = typed && how.exit_code() == INTERRUPTED;
+        self.events.push_back(Event::Exited(End { code: how.exit_code(), signal, oom, asked }));
     }
 
     fn on_none_left(&mut self) {
@@ -241,6 +251,9 @@ impl Supervisor {
                 terminal.input.push(bytes);
                 let written = terminal.pty.write(terminal.input.pending());
                 terminal.input.consume(written);
+            }
+            if self.console.has_terminal() && keys::holds_interrupt(bytes) {
+                self.interrupt_typed = Some(Instant::now());
             }
             if suspends {
                 self.suspend_at = Some(Instant::now() + SUSPEND_PATIENCE);
