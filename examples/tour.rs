@@ -51,8 +51,8 @@ const HOPELESS: &str = r#"echo "agent: no API key"; exit 7"#;
 
 const STUBBORN: &str = r#"trap "" TERM; echo "agent: I ignore TERM"; while :; do sleep 1; done"#;
 
-const NEXT: &str = "  cargo run -- run -- bash       bash under agentsup, in this terminal: try `exit 1`,
-                                 Ctrl-Z and `fg`, then `exit`
+const NEXT: &str =
+    "  cargo run -- run -- bash       bash under agentsup, in this terminal: try `exit 1`, then `exit`
   cargo run -- explain -- bash   what run would do, and where every value comes from
   cargo run -- help run          all options, exit codes and examples";
 
