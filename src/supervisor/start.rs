@@ -42,7 +42,13 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     if settings.io == Io::Pty && !suspend::is_in_front() {
         // Started in the background: wait to be brought to the front, as any terminal program does.
         // Before that the line settings are the shell's own, not those of its jobs.
-        suspend::stop_until_in_front();
+        let arrived = suspend::stop_until_in_front(&inbox);
+        if !suspend::is_in_front() {
+            // Asked to end before anything began.
+            let code = arrived.first().map_or(125, |a| 128 + a.signal as u8);
+            let message = "ended while waiting for the terminal in the background".to_owned();
+            return Err(CannotStart { code, message });
+        }
     }
     let reads = if settings.io == Io::Pty { Reads::Us } else { Reads::Agent };
     let mut console = Console::open(reads).map_err(|e| own("stdin, stdout, stderr", e))?;
@@ -163,7 +169,7 @@ impl Supervisor {
             orphans: 0,
             failed_children: HashSet::new(),
             more_children: false,
-            suspend_at: None,
+            suspending: None,
             interrupt_typed: None,
             ended_pid: 0,
             spawned_as: Start::Fresh,
