@@ -45,7 +45,8 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
         let arrived = suspend::stop_until_in_front(&inbox);
         if !suspend::is_in_front() {
             // Asked to end before anything began.
-            let code = arrived.first().map_or(125, |a| 128 + a.signal as u8);
+            let signal = arrived.iter().find(|a| suspend::asks_to_end(a)).map_or(0, |a| a.signal as u8);
+            let code = 128 + signal;
             let message = "ended while waiting for the terminal in the background".to_owned();
             return Err(CannotStart { code, message });
         }

@@ -125,8 +125,12 @@ pub(super) fn stop_until_in_front(inbox: &Inbox) -> Vec<Arrived> {
         arrived.extend(inbox.take());
         let ends =
             |a: &Arrived| matches!(a.signal, libc::SIGTERM | libc::SIGINT | libc::SIGQUIT | libc::SIGHUP);
-        if is_in_front() || arrived.iter().any(ends) {
+        if is_in_front() || arrived.iter().any(asks_to_end) {
             return arrived;
         }
     }
+}
+
+pub(super) fn asks_to_end(arrived: &Arrived) -> bool {
+    matches!(arrived.signal, libc::SIGTERM | libc::SIGINT | libc::SIGQUIT | libc::SIGHUP)
 }
