@@ -123,8 +123,6 @@ pub(super) fn stop_until_in_front(inbox: &Inbox) -> Vec<Arrived> {
     loop {
         tty::stop_self();
         arrived.extend(inbox.take());
-        let ends =
-            |a: &Arrived| matches!(a.signal, libc::SIGTERM | libc::SIGINT | libc::SIGQUIT | libc::SIGHUP);
         if is_in_front() || arrived.iter().any(asks_to_end) {
             return arrived;
         }
