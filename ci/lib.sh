@@ -20,9 +20,8 @@ fail() {
 
 # check WHAT COMMAND…: passes when the command does.
 check() {
-    local what=$1
-    shift
-    if "$@"; then pass "$what"; else fail "$what" "$(printf '%q ' "$@")"; fi
+    # No local variables: the command may be a function that reads the caller's.
+    if "${@:2}"; then pass "$1"; else fail "$1" "$(printf '%q ' "${@:2}")"; fi
 }
 
 # same WHAT EXPECTED SEEN
@@ -46,10 +45,9 @@ below() {
 
 # wait_for SECONDS COMMAND…: until it holds; false when it never did.
 wait_for() {
-    local end=$((SECONDS + $1))
-    shift
-    until "$@"; do
-        ((SECONDS < end)) || return 1
+    local wait_ends=$((SECONDS + $1))
+    until "${@:2}"; do
+        ((SECONDS < wait_ends)) || return 1
         sleep 0.1
     done
 }
