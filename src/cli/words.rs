@@ -100,7 +100,7 @@ fn unknown_option(name: &str, known: &[&'static FlagInfo<'static>]) -> Failure {
     }
     match nearest(name, known.iter().map(|flag| flag.long)) {
         Some(meant) => Failure::usage(format!("unknown option {name}; did you mean {meant}?")),
-        None => Failure::usage(format!("unknown option {name}")),
+        None => Failure::usage(format!("unknown option {name}; `agentsup help` lists them")),
     }
 }
 
@@ -221,9 +221,9 @@ mod tests {
             ("-- ", "COMMAND is an empty word"),
             ("--cwd", "--cwd needs a value: --cwd PATH"),
             ("--cwd -- x", "--cwd needs a value; if `--` is meant to be it, write --cwd=--"),
-            ("--frobnicate x", "unknown option --frobnicate"),
+            ("--frobnicate x", "unknown option --frobnicate; `agentsup help` lists them"),
             ("--restrat=no x", "unknown option --restrat; did you mean --restart?"),
-            ("-x y", "unknown option -x"),
+            ("-x y", "unknown option -x; `agentsup help` lists them"),
             ("--record f x", "--record is not built yet"),
             ("--no-socket x", "--no-socket is not built yet"),
         ] {

@@ -27,7 +27,10 @@ impl Pty {
     /// (erase key, UTF-8), as if the agent ran on that terminal.
     pub fn open(cols: u16, rows: u16, like: Option<&Termios>) -> io::Result<(Pty, OwnedFd)> {
         let size = PtySize { cols, rows, pixel_width: 0, pixel_height: 0 };
-        let pair = native_pty_system().openpty(size).map_err(io::Error::other)?;
+        let pair = native_pty_system().openpty(size).map_err(|_| {
+            // Its message quotes the error's Rust form; errno still holds the kernel's own.
+            io::Error::last_os_error()
+        })?;
         let fd = pair
             .master
             .as_raw_fd()

@@ -65,8 +65,9 @@ pub fn own_group() -> i32 {
     getpgrp().as_raw()
 }
 
-/// A background process that changes a terminal is stopped by TTOU, unless it is blocked.
-fn from_the_background<T>(change: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+/// A background process that changes a terminal, or writes to one with `tostop`, gets TTOU and is
+/// made to try again for ever, unless the signal is blocked.
+pub fn from_the_background<T>(change: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let mut ttou = SigSet::empty();
     ttou.add(Signal::SIGTTOU);
     let old = ttou.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;

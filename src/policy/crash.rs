@@ -45,7 +45,8 @@ pub struct Numbers {
 pub enum Backoff {
     /// `transient_wait`, then `flapping_wait`.
     Fixed,
-    /// `base · factor^(failures in a row − 1)`, at most `max`, moved by up to `jitter` of itself.
+    /// `base · factor^(n − 1)`, moved by up to `jitter` of itself, at most `max`; n is the failures in
+    /// a row, or the exits in the window if those are more (of which `flapping_after` are counted).
     Exponential { base: Duration, factor: f64, max: Duration, jitter: f64 },
 }
 
@@ -71,6 +72,8 @@ pub struct End {
     pub code: u8,
     pub signal: Option<i32>,
     pub oom: bool,
+    /// The operator typed the key that ended it.
+    pub asked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,13 +120,14 @@ pub enum Verdict {
 pub enum HaltReason {
     FailuresInARow(u32),
     NoRetry(u8),
-    /// 126, 127 or 78 before anything ever ran.
+    /// 125, 126, 127 or 78 before anything ever ran.
     CannotStart(u8),
 }
 
 impl std::fmt::Display for HaltReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            HaltReason::FailuresInARow(1) => write!(f, "a failure"),
             HaltReason::FailuresInARow(n) => write!(f, "{n} failures in a row"),
             HaltReason::NoRetry(code) => write!(f, "exit code {code} is listed in no_retry"),
             HaltReason::CannotStart(code) => write!(f, "the agent cannot be started (code {code})"),
@@ -143,11 +147,13 @@ pub struct History {
     in_a_row: u32,
     /// For jitter: spreads many supervisors without asking for randomness at each step.
     seed: u64,
+    /// Exits judged so far; moves the jitter from one to the next.
+    judged: u64,
 }
 
 impl History {
     pub fn new(numbers: Numbers, seed: u64) -> History {
-        History { numbers, exits: VecDeque::new(), recent: VecDeque::new(), in_a_row: 0, seed }
+        History { numbers, exits: VecDeque::new(), recent: VecDeque::new(), in_a_row: 0, seed, judged: 0 }
     }
 
     pub fn exits(&self) -> impl DoubleEndedIterator<Item = &Exit> {
@@ -170,7 +176,17 @@ impl History {
         self.keep(end, ran, now, Class::Asked);
     }
 
+    /// What could not be started and will not be tried again.
+    pub fn note_fatal(&mut self, end: End, now: Now) {
+        self.keep(end, Duration::ZERO, now, Class::Fatal);
+    }
+
     pub fn judge(&mut self, end: End, ran: Duration, now: Now) -> (Class, Verdict) {
+        if end.asked {
+            self.note_asked(end, ran, now);
+            return (Class::Asked, Verdict::Fine);
+        }
+        self.judged = self.judged.wrapping_add(1);
         let stable = ran > self.numbers.stable_after;
         let clean = end.code == 0;
         self.in_a_row = match (clean, stable) {
@@ -228,7 +244,7 @@ impl History {
 
     /// A number in 0..1 that differs from exit to exit and from supervisor to supervisor.
     fn roll(&self) -> f64 {
-        let mut x = self.seed ^ (u64::from(self.in_a_row) << 32) ^ self.exits.len() as u64;
+        let mut x = self.seed ^ self.judged;
         x = (x ^ x >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
         x = (x ^ x >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
         (x >> 11) as f64 / (1u64 << 53) as f64

@@ -130,11 +130,7 @@ impl Modes {
                     }
                 }
             }
-            (Some((b'>', flags)), b'u') => {
-                if self.kitty.len() < 16 {
-                    self.kitty.push(numbers(flags)[0]);
-                }
-            }
+            (Some((b'>', flags)), b'u') if self.kitty.len() < 16 => self.kitty.push(numbers(flags)[0]),
             (Some((b'<', count)), b'u') => {
                 let count = usize::from(numbers(count)[0].max(1));
                 self.kitty.truncate(self.kitty.len().saturating_sub(count));

@@ -42,6 +42,8 @@ const NOT_BY_DEFAULT: &[&str] = &["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"];
 
 /// True of the parent only, so not even `--pass-env '*'` brings them over: they would name
 /// another directory, session or socket than the agent's own.
+/// A shell's and our own: to say that they were dropped would tell nobody anything.
+const NOISE: &[&str] = &["_", "SHLVL", "AGENTSUP_DIR", "AGENTSUP_CONFIG", "AGENTSUP_SESSION"];
 const NEVER: &[&str] = &["PWD", "OLDPWD", "AGENT_DOC_SESSION", "AGENT_DOC_DOCUMENT", "AGENTSUP_SOCKET"];
 
 pub(super) fn build(wish: &Wish, document: Option<&Document>, cwd: &Path) -> Result<Environment, Refusal> {
@@ -77,7 +79,7 @@ pub(super) fn build(wish: &Wish, document: Option<&Document>, cwd: &Path) -> Res
     let dropped: BTreeSet<String> = wish
         .parent_env
         .iter()
-        .filter(|(name, _)| !vars.contains_key(name) && !NEVER.iter().any(|n| name == n))
+        .filter(|(name, _)| !vars.contains_key(name) && !NEVER.iter().chain(NOISE).any(|n| name == n))
         .map(|(name, _)| name.to_string_lossy().into_owned())
         .collect();
     Ok(Environment {

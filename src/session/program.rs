@@ -61,7 +61,7 @@ pub fn find(command0: &OsStr, path_var: Option<&OsStr>, cwd: &Path) -> Result<Pa
     Err(match unusable {
         Some(why) => NotRunnable::NotExecutable(why),
         None => NotRunnable::NotFound(format!(
-            "{name}: not found in PATH ({}): install it, or give its path",
+            "{name}: not found: install it, or give its path (PATH is {})",
             search.display()
         )),
     })
@@ -117,7 +117,7 @@ mod tests {
         let only_bad = find(OsStr::new("tool"), Some(OsStr::new("none:a")), cwd).unwrap_err();
         assert!(matches!(&only_bad, NotRunnable::NotExecutable(w) if w.contains("chmod")));
         let none = find(OsStr::new("tool"), Some(OsStr::new("none")), cwd).unwrap_err();
-        assert!(matches!(&none, NotRunnable::NotFound(w) if w.contains("PATH (none)")));
+        assert!(matches!(&none, NotRunnable::NotFound(w) if w.contains("PATH is none")));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::{Refusal, StateDir};
 
 const FLAG: &str = "--dir";
 const ENV: &str = "$AGENTSUP_DIR";
+const RUN: &str = "/run";
 const INSIDE: [&str; 2] = ["supervisor", "logs"];
 
 /// The places in their order. One that was named is the only one: state that silently lands
@@ -31,7 +32,7 @@ pub fn candidates(
         return vec![place(path.to_owned(), ENV)];
     }
     let project = project_root.map(|root| place(root.join(".agent-doc"), "project_root"));
-    let run = place("/run/agentsup".into(), "/run");
+    let run = place("/run/agentsup".into(), RUN);
     // The specification says to ignore a relative one.
     let xdg = xdg_runtime_dir
         .filter(|dir| dir.is_absolute())
@@ -88,12 +89,8 @@ fn first_usable(
 
 fn make_one(place: &StateDir, uid: u32) -> Result<PathBuf, Unfit> {
     let path = absolute(&place.path)?;
-    // Only a named place may need its parents made: a missing /run or $XDG_RUNTIME_DIR says that
-    // the system does not offer it.
-    if is_named(place)
-        && let Some(parent) = path.parent()
-    {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(parent);
+    if let (Some(mode), Some(parent)) = (parents_mode(place), path.parent()) {
+        let made = DirBuilder::new().recursive(true).mode(mode).create(parent);
         made.map_err(|e| unusable(parent, &e))?;
     }
     make_dir(&path)?;
@@ -127,7 +124,7 @@ fn judge_one(place: &StateDir, uid: u32) -> Result<PathBuf, Unfit> {
             fs::canonicalize(&path).map_err(|e| unusable(&path, &e))
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            let depth = if is_named(place) { usize::MAX } else { 1 };
+            let depth = if parents_mode(place).is_some() { usize::MAX } else { 1 };
             let mut above = path.ancestors().skip(1).take(depth);
             let Some(parent) = above.find(|dir| fs::symlink_metadata(dir).is_ok()) else {
                 return Err(unusable(&path, &e));
@@ -139,8 +136,14 @@ fn judge_one(place: &StateDir, uid: u32) -> Result<PathBuf, Unfit> {
     }
 }
 
-fn is_named(place: &StateDir) -> bool {
-    matches!(place.source, FLAG | ENV)
+/// The mode for missing parents, where they may be made. A named place may need them, and an
+/// image from scratch has no /run; a missing $XDG_RUNTIME_DIR says that there is no session.
+fn parents_mode(place: &StateDir) -> Option<u32> {
+    match place.source {
+        FLAG | ENV => Some(0o700),
+        RUN => Some(0o755),
+        _ => None,
+    }
 }
 
 /// A trailing slash is dropped: with one, the kernel would follow a symlink at the end unseen.

@@ -17,7 +17,11 @@ pub struct Console {
     stdin: Stdin,
     stdout: Channel,
     stderr: Channel,
+    /// What the agent has done to the terminal, if it writes to one.
     modes: Modes,
+    stdout_is_terminal: bool,
+    /// The agent's last output ended a line, as far as can be told.
+    at_line_start: bool,
     /// Lines of our own that found no room.
     lost_lines: u64,
 }
@@ -35,15 +39,19 @@ struct Channel {
     sink: Sink,
     buffer: Buffer,
     broken: bool,
+    /// Bytes that found nobody to take them.
+    lost: u64,
 }
 
 impl Channel {
     fn on(fd: BorrowedFd) -> io::Result<Channel> {
-        Ok(Channel { sink: Sink::on(fd)?, buffer: Buffer::default(), broken: false })
+        Ok(Channel { sink: Sink::on(fd)?, buffer: Buffer::default(), broken: false, lost: 0 })
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        if !self.broken {
+        if self.broken {
+            self.lost += bytes.len() as u64;
+        } else {
             self.buffer.push(bytes);
         }
     }
@@ -55,6 +63,7 @@ impl Channel {
                 Wrote::Full => return,
                 Wrote::Broken => {
                     self.broken = true;
+                    self.lost += self.buffer.len() as u64;
                     self.buffer.clear();
                 }
             }
@@ -92,6 +101,8 @@ impl Console {
             stdout: Channel::on(sink::stdout())?,
             stderr: Channel::on(sink::stderr())?,
             modes: Modes::default(),
+            stdout_is_terminal: tty::stdout_is_terminal(),
+            at_line_start: true,
             lost_lines: 0,
         })
     }
@@ -142,13 +153,24 @@ impl Console {
         self.stdout.flush();
     }
 
-    /// The agent has ended: the modes it left on must not garble what comes next.
-    pub fn tidy_modes(&mut self) {
-        if self.has_terminal() {
+    /// The agent has ended: the modes it left on must not garble what comes next, and after a
+    /// failure neither must the rest of a screen that it could not clear any more.
+    pub fn tidy_screen(&mut self, failed: bool) {
+        if self.has_terminal() && self.stdout_is_terminal {
             let off = self.modes.off();
             self.stdout.push(&off);
+            if failed {
+                self.stdout.push(b"\x1b[J");
+            }
         }
         self.modes = Modes::default();
+    }
+
+    /// An agent on our own stdio has failed: it may have left the line settings in any state.
+    pub fn restore_line_settings(&mut self) {
+        if let Stdin::Terminal { original, raw: false } = &self.stdin {
+            let _ = tty::set_modes(tty::stdin(), original);
+        }
     }
 
     pub fn terminal_is_gone(&self) -> bool {
@@ -156,9 +178,10 @@ impl Console {
     }
 
     pub fn output(&mut self, bytes: &[u8]) {
-        if self.has_terminal() {
+        if self.stdout_is_terminal {
             self.modes.feed(bytes);
         }
+        self.at_line_start = bytes.last().is_none_or(|&b| b == b'\n');
         self.stdout.push(bytes);
     }
 
@@ -173,16 +196,32 @@ impl Console {
             return;
         }
         let raw = matches!(self.stdin, Stdin::Terminal { raw: true, .. });
-        let text = if raw { format!("\r[supervisor] {line}\r\n") } else { format!("[supervisor] {line}\n") };
+        let text = match (raw, std::mem::replace(&mut self.at_line_start, true)) {
+            (true, true) => format!("\r[supervisor] {line}\r\n"),
+            (true, false) => format!("\r\n[supervisor] {line}\r\n"),
+            (false, _) => format!("[supervisor] {line}\n"),
+        };
         // What the agent wrote before comes first, where both lead to the same place.
         self.stdout.flush();
         self.stderr.push(text.as_bytes());
-        self.stderr.flush();
+        self.flush_stderr();
     }
 
     pub fn flush(&mut self) {
         self.stdout.flush();
-        self.stderr.flush();
+        self.flush_stderr();
+    }
+
+    /// While an agent on our own stdio is in front, we speak from the background.
+    fn flush_stderr(&mut self) {
+        if self.stderr.buffer.is_empty() {
+            return;
+        }
+        let spoken = tty::from_the_background(|| {
+            self.stderr.flush();
+            Ok(())
+        });
+        debug_assert!(spoken.is_ok(), "blocking TTOU cannot fail");
     }
 
     pub fn wants_stdout(&self) -> Option<BorrowedFd<'_>> {
@@ -198,8 +237,8 @@ impl Console {
     }
 
     /// Bytes and lines that nobody took.
-    pub fn unwritten(&self) -> (usize, u64) {
-        (self.stdout.buffer.len(), self.lost_lines)
+    pub fn unwritten(&self) -> (u64, u64) {
+        (self.stdout.lost + self.stdout.buffer.len() as u64, self.lost_lines)
     }
 
     pub fn reads_stdin(&self) -> bool {

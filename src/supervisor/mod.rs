@@ -46,7 +46,7 @@ use crate::os::signals::Inbox;
 use crate::os::tty;
 use crate::policy::Now;
 use crate::policy::crash::End;
-use crate::policy::life::{self, Life, Phase};
+use crate::policy::life::{self, Life, Next, Phase};
 use crate::screen::tail::Tail;
 use crate::session::Start;
 use agent::Agent;
@@ -89,13 +89,23 @@ struct Supervisor {
     more_children: bool,
     /// Ctrl-Z was typed: by then the agent has stopped itself, or is stopped.
     suspend_at: Option<Instant>,
+    /// When Ctrl-C was last typed to the running agent.
+    interrupt_typed: Option<Instant>,
     shown_phase: &'static str,
     /// Of the agent that ended last.
     ended_pid: i32,
     last_end: Option<(End, Duration)>,
+    /// The spawn failed: what the policy says next is not about an agent that ran.
+    never_ran: bool,
     /// What the running agent was started as.
     spawned_as: Start,
-    /// When the grace began to run.
+    /// The same, as far as the policy is concerned.
+    ran_as: Next,
+    /// The names of variables that the log has already said were dropped.
+    told_dropped: String,
+    /// The stop is `--timeout`'s.
+    timed_out: bool,
+    /// When somebody asked for the end, or the time was up.
     stop_asked: Option<Instant>,
     /// How it ends, and until when unread output is waited for.
     ending: Option<Ending>,
@@ -103,7 +113,8 @@ struct Supervisor {
 
 struct Ending {
     code: u8,
-    flush_until: Instant,
+    /// `None`: as long as it takes, as any program waits for the reader of its output.
+    flush_until: Option<Instant>,
 }
 
 /// Where a wake-up came from.
@@ -132,7 +143,7 @@ impl Supervisor {
         let mut sources = Sources::new();
         loop {
             if let Some(ending) = &self.ending
-                && (self.console.is_flushed() || Instant::now() >= ending.flush_until)
+                && (self.console.is_flushed() || ending.flush_until.is_some_and(|at| Instant::now() >= at))
             {
                 return self.close();
             }
@@ -157,8 +168,8 @@ impl Supervisor {
             for effect in self.life.step(event, now()) {
                 self.perform(effect);
             }
+            self.show_phase();
         }
-        self.show_phase();
         self.console.flush();
     }
 
@@ -167,7 +178,7 @@ impl Supervisor {
             return Some(Instant::now());
         }
         let life = self.life.wake().map(|(at, _)| at);
-        let flush = self.ending.as_ref().map(|e| e.flush_until);
+        let flush = self.ending.as_ref().and_then(|e| e.flush_until);
         [life, self.suspend_at, flush].into_iter().flatten().min()
     }
 
@@ -256,7 +267,7 @@ impl Supervisor {
     fn close(mut self) -> u8 {
         let code = self.ending.as_ref().map_or(125, |e| e.code);
         self.console.give_back();
-        self.tell_losses();
+        self.tell_end(code);
         self.console.flush();
         code
     }

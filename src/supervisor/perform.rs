@@ -10,16 +10,16 @@ use super::helper::{self, Kind};
 use super::settings::Io;
 use super::sweep::Scope;
 use super::{Charge, Ending, Supervisor};
-use crate::log::{Event as LogEvent, Name, Redactor};
+use crate::log::{Event as LogEvent, Log, Name, Redactor};
 use crate::os::random;
 use crate::os::{procfs, signals};
 use crate::policy::crash::HaltReason;
 use crate::policy::life::{Effect, Event, Next, Phase};
 use crate::policy::stop::Order;
 use crate::session::program::{self, NotRunnable};
-use crate::session::{self, Start};
+use crate::session::{self, Profile, Start};
 
-/// Unread output is waited for at least this long, also when the grace is used up.
+/// In a stop unread output is waited for at least this long, also when the grace is used up.
 const FLUSH_AT_LEAST: Duration = Duration::from_millis(200);
 
 impl Supervisor {
@@ -152,7 +152,11 @@ impl Supervisor {
         let program = program::find(&plan.argv[0], plan.env.get("PATH"), &plan.cwd.value)?;
         self.log.set_redactor(Redactor::new(plan.env.secrets()));
         let size = self.console.size(settings.size);
-        story_of_plan(&mut self.log, &plan, (settings.io == Io::Pty).then_some(size));
+        // A long list: said again only when it is another one.
+        let dropped = plan.env.dropped.join(",");
+        let new = (dropped != self.told_dropped).then(|| dropped.clone());
+        self.told_dropped = dropped;
+        story_of_plan(&mut self.log, &plan, (settings.io == Io::Pty).then_some(size), new);
 
         let env: Vec<(OsString, OsString)> =
             plan.env.vars.iter().map(|v| (v.name.clone(), v.value.clone())).collect();
@@ -172,24 +176,22 @@ impl Supervisor {
         record.document = plan.document;
         record.env_fingerprint = Some(plan.env.fingerprint());
         self.spawned_as = plan.start;
+        // The same command again continues nothing, so it cannot fail at it.
+        let same_again = plan.profile == Profile::Other && settings.wish.continue_args.is_empty();
+        self.ran_as = if plan.start == Start::Fresh || same_again { Next::Fresh } else { Next::Continue };
         Ok(agent)
     }
 
     pub(super) fn spawn_failed(&mut self, code: u8, step: &'static str, why: &str) {
         self.tell_spawn_failed(code, step, why);
+        self.never_ran = true;
         self.events.push_back(Event::SpawnFailed { code });
     }
 
     fn end_tree(&mut self, order: Order) {
         match order {
             Order::Term => {
-                let urged = match self.life.phase() {
-                    Phase::Stopping { stop, .. } => {
-                        self.stop_asked = Some(stop.asked());
-                        stop.is_urged()
-                    }
-                    _ => false,
-                };
+                let urged = matches!(self.life.phase(), Phase::Stopping { stop, .. } if stop.is_urged());
                 // Forwarding is all that `init` does while its child lives.
                 let scope = match (&self.charge, &self.agent) {
                     (Charge::Init(_), Some(agent)) => agent.group().map(Scope::Group),
@@ -222,16 +224,15 @@ impl Supervisor {
     }
 
     fn end(&mut self, code: u8) {
-        let now = Instant::now();
-        let grace_over = self.stop_asked.unwrap_or(now) + self.grace();
-        self.ending = Some(Ending { code, flush_until: grace_over.max(now + FLUSH_AT_LEAST) });
-        self.tell_end(code);
+        let at_least = Instant::now() + FLUSH_AT_LEAST;
+        let flush_until = self.stop_asked.map(|asked| (asked + self.grace()).max(at_least));
+        self.ending = Some(Ending { code, flush_until });
     }
 
-    /// Asked to stop once more while the end waits for a reader.
+    /// Asked to stop while the end waits for a reader.
     pub(super) fn hurry_the_end(&mut self) {
         if let Some(ending) = &mut self.ending {
-            ending.flush_until = Instant::now();
+            ending.flush_until = Some(Instant::now());
         }
     }
 }
@@ -262,7 +263,10 @@ impl From<NotRunnable> for Failed {
 impl From<LaunchError> for Failed {
     fn from(error: LaunchError) -> Failed {
         match error {
-            LaunchError::Pty(error) => Failed::own("pty", &error.to_string()),
+            LaunchError::Pty(error) => Failed::own(
+                "pty",
+                &format!("no terminal for the agent: {error} (is /dev/pts mounted? --io inherit needs none)"),
+            ),
             LaunchError::Spawn(error) => Failed {
                 code: error.exit_code(),
                 step: error.step.name(),
@@ -286,7 +290,12 @@ pub(super) fn start_name(next: Next) -> &'static str {
     }
 }
 
-fn story_of_plan(log: &mut crate::log::Log, plan: &session::SpawnPlan, size: Option<super::settings::Size>) {
+fn story_of_plan(
+    log: &mut Log,
+    plan: &session::SpawnPlan,
+    size: Option<super::settings::Size>,
+    dropped: Option<String>,
+) {
     log.record(
         LogEvent::new(Name::CwdResolved)
             .with("cwd", plan.cwd.value.display())
@@ -296,7 +305,7 @@ fn story_of_plan(log: &mut crate::log::Log, plan: &session::SpawnPlan, size: Opt
         LogEvent::new(Name::EnvBuilt)
             .with("vars", plan.env.vars.len())
             .with("fingerprint", plan.env.fingerprint())
-            .maybe("dropped", (!plan.env.dropped.is_empty()).then(|| plan.env.dropped.join(","))),
+            .maybe("dropped", dropped),
     );
     if let Some(size) = size {
         log.record(LogEvent::new(Name::PtyAllocated).with("size", format!("{}x{}", size.cols, size.rows)));

@@ -19,6 +19,10 @@ use crate::policy::life::{Event, Phase};
 const BATCH: usize = 256;
 /// Reads of the pty in one go: a busy agent must not starve signals and callers.
 const READS: usize = 16;
+/// 128 + SIGINT: what a shell reports, and what many programs exit with by themselves.
+const INTERRUPTED: u8 = 130;
+/// How soon after a typed Ctrl-C an end by INT is its doing.
+const INTERRUPT_PROOF: Duration = Duration::from_secs(5);
 /// How long an agent may take to put its screen in order after Ctrl-Z.
 const SUSPEND_PATIENCE: Duration = Duration::from_millis(250);
 
@@ -35,7 +39,10 @@ impl Supervisor {
             libc::SIGCHLD => self.reap(),
             libc::SIGTERM => self.stop_asked(arrived),
             libc::SIGINT | libc::SIGQUIT if run => self.stop_asked(arrived),
-            libc::SIGHUP if run && self.console.terminal_is_gone() => self.stop_asked(arrived),
+            libc::SIGHUP if run && self.console.terminal_is_gone() => {
+                self.log_signal(arrived, "stop");
+                self.events.push_back(Event::TerminalGone);
+            }
             libc::SIGWINCH if run && self.io() == Io::Pty => self.resize(),
             // Our own doing: a write to a closed pipe, a file that hit its limit.
             _ if arrived.sender == std::process::id().cast_signed() => {}
@@ -153,7 +160,10 @@ impl Supervisor {
             self.tail.feed(bytes);
         });
         agent.return_terminal();
-        self.console.tidy_modes();
+        if how != How::Code(0) && self.io() == Io::Inherit && matches!(self.charge, Charge::Run(_)) {
+            self.console.restore_line_settings();
+        }
+        self.console.tidy_screen(how != How::Code(0));
         self.suspend_at = None;
         let signal = match how {
             How::Signal(n) => Some(n),
@@ -161,7 +171,10 @@ impl Supervisor {
         };
         let oom = agent.was_oom_killed(signal);
         self.ended_pid = agent.pid;
-        self.events.push_back(Event::Exited(End { code: how.exit_code(), signal, oom }));
+        // Ctrl-C in a program that has no other idea about it is a wish to leave, not a crash.
+        let typed = self.interrupt_typed.take().is_some_and(|at| at.elapsed() < INTERRUPT_PROOF);
+        let asked = typed && how.exit_code() == INTERRUPTED;
+        self.events.push_back(Event::Exited(End { code: how.exit_code(), signal, oom, asked }));
     }
 
     fn on_none_left(&mut self) {
@@ -188,7 +201,8 @@ impl Supervisor {
         match spawning.outcome() {
             Ok(()) => {
                 self.tell_spawned();
-                self.events.push_back(Event::ExecDone);
+                let ran_as = self.ran_as;
+                self.events.push_back(Event::ExecDone { ran_as });
             }
             Err(error) => {
                 self.failed_children.insert(spawning.pid);
@@ -226,7 +240,7 @@ impl Supervisor {
         match self.console.read() {
             Typed::Bytes(bytes) => self.on_typed(&bytes),
             Typed::End => {}
-            Typed::HungUp => self.events.push_back(Event::StopAsked { sender: 0 }),
+            Typed::HungUp => self.events.push_back(Event::TerminalGone),
         }
     }
 
@@ -238,6 +252,9 @@ impl Supervisor {
                 let written = terminal.pty.write(terminal.input.pending());
                 terminal.input.consume(written);
             }
+            if self.console.has_terminal() && keys::holds_interrupt(bytes) {
+                self.interrupt_typed = Some(Instant::now());
+            }
             if suspends {
                 self.suspend_at = Some(Instant::now() + SUSPEND_PATIENCE);
             }
@@ -248,7 +265,10 @@ impl Supervisor {
                 self.log.record(LogEvent::new(Name::UserAction).with("action", "restart"));
                 self.events.push_back(Event::Retry);
             }
-            Some(Choice::Quit) => self.events.push_back(Event::Quit),
+            Some(Choice::Quit) => {
+                self.log.record(LogEvent::new(Name::UserAction).with("action", "quit"));
+                self.events.push_back(Event::Quit);
+            }
             None => {}
         }
     }

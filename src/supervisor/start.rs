@@ -6,11 +6,12 @@ use std::collections::{HashSet, VecDeque};
 use super::console::{self, Console, Reads};
 use super::record::{self, Record};
 use super::settings::{CannotStart, InitSettings, Io, Settings};
+use super::suspend;
 use super::sweep::Sweep;
 use super::{Charge, Session, Supervisor, now};
 use crate::log::{Event, Log, Name, Opening, Redactor};
 use crate::os::lock::{Lock, Taken};
-use crate::os::{random, signals, sink, tty, wait};
+use crate::os::{random, signals, sink, wait};
 use crate::policy::crash::{Numbers, OnClean, OnHalt, Restart};
 use crate::policy::life::{Effect, Life, Next, Rules};
 use crate::screen::tail::Tail;
@@ -38,6 +39,11 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     .map_err(|message| CannotStart { code: 78, message })?;
     log.record(session_start(&settings, &plan));
 
+    if settings.io == Io::Pty && !suspend::is_in_front() {
+        // Started in the background: wait to be brought to the front, as any terminal program does.
+        // Before that the line settings are the shell's own, not those of its jobs.
+        suspend::stop_until_in_front();
+    }
     let reads = if settings.io == Io::Pty { Reads::Us } else { Reads::Agent };
     let mut console = Console::open(reads).map_err(|e| own("stdin, stdout, stderr", e))?;
     if !console.has_terminal() && !plan.env.dropped.is_empty() {
@@ -65,10 +71,7 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
         ..Record::default()
     };
     let session = Session { settings, record, record_failed: false, _lock: lock };
-    let (mut supervisor, first) = Supervisor::new(Charge::Run(Box::new(session)), rules, log, console, inbox);
-    if supervisor.io() == Io::Pty && supervisor.console.has_terminal() {
-        supervisor.wait_for_the_terminal();
-    }
+    let (supervisor, first) = Supervisor::new(Charge::Run(Box::new(session)), rules, log, console, inbox);
     Ok(supervisor.live(first))
 }
 
@@ -161,20 +164,17 @@ impl Supervisor {
             failed_children: HashSet::new(),
             more_children: false,
             suspend_at: None,
+            interrupt_typed: None,
             ended_pid: 0,
             spawned_as: Start::Fresh,
+            ran_as: Next::Fresh,
             last_end: None,
+            never_ran: false,
+            told_dropped: String::new(),
+            timed_out: false,
             stop_asked: None,
             ending: None,
         };
         (supervisor, first)
-    }
-
-    /// Started in the background, a terminal program waits until it is brought to the front.
-    fn wait_for_the_terminal(&mut self) {
-        let in_front = tty::foreground(tty::stdin()).is_none_or(|group| group == tty::own_group());
-        if !in_front && tty::has_job_control_parent() {
-            self.stop_until_in_front();
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! What happened, for the log and for stderr. `docker logs` tells the story: without a terminal
 //! every restart, halt and stop has its line.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::helper::Kind;
 use super::perform::start_name;
@@ -41,6 +41,11 @@ impl Supervisor {
     }
 
     pub(super) fn tell_exit(&mut self, class: Class, end: End, ran: Duration) {
+        if std::mem::take(&mut self.never_ran) {
+            // A spawn that failed has been told as such; it is no exit of the agent.
+            self.last_end = None;
+            return;
+        }
         let event = Event::new(Name::ClaudeExit)
             .with("pid", self.ended_pid)
             .with("code", end.code)
@@ -114,9 +119,11 @@ impl Supervisor {
     }
 
     pub(super) fn tell_stopping(&mut self, timed_out: bool) {
+        self.stop_asked = Some(Instant::now());
         if let Charge::Init(_) = self.charge {
             return;
         }
+        self.timed_out = timed_out;
         let grace = in_words(self.grace());
         let why = if timed_out { "the time given by --timeout is over: " } else { "" };
         if timed_out || !self.console.has_terminal() {
@@ -141,16 +148,13 @@ impl Supervisor {
         });
     }
 
+    /// The last words, with what could not be written where it belonged.
     pub(super) fn tell_end(&mut self, code: u8) {
-        self.log.record(Event::new(Name::Shutdown).with("code", code).with("orphans", self.orphans));
-    }
-
-    /// The last words: what could not be written where it belonged.
-    pub(super) fn tell_losses(&mut self) {
         let (bytes, lines) = self.console.unwritten();
         if bytes > 0 || lines > 0 {
             self.log.record(Event::new(Name::OutputLost).with("lost", bytes).with("lines", lines));
         }
+        self.log.record(Event::new(Name::Shutdown).with("code", code).with("orphans", self.orphans));
         let lost = self.log.close();
         if lost.file > 0 {
             self.console.tell(&format!("the log file lacks {} lines: they could not be written", lost.file));
@@ -169,6 +173,7 @@ impl Supervisor {
         let event = Event::new(Name::StateChanged)
             .with("from", self.shown_phase)
             .with("to", phase)
+            .maybe("why", (phase == "stopping" && self.timed_out).then_some("timeout"))
             .with("health", health_name(self.life.health()));
         // `shutdown` is the last line of a run.
         if phase != "ended" {

@@ -47,7 +47,7 @@ impl Supervisor {
         let _ = signals::send_group(group, libc::SIGSTOP);
         self.log.record(LogEvent::new(Name::Suspended).with("signal", "TSTP"));
         self.console.give_back();
-        self.stop_until_in_front();
+        stop_until_in_front();
         self.console.take_again();
         self.log.record(LogEvent::new(Name::Continued));
         self.resize();
@@ -55,16 +55,22 @@ impl Supervisor {
         // Most agents draw their screen again at this one, whatever became of it meanwhile.
         let _ = signals::send_group(group, libc::SIGWINCH);
     }
+}
 
-    /// Continued in the background (`bg`) the terminal is not ours to touch: stop again, as the
-    /// kernel would do to any program that writes line settings there.
-    pub(super) fn stop_until_in_front(&mut self) {
-        loop {
-            tty::stop_self();
-            match tty::foreground(tty::stdin()) {
-                Some(group) if group != tty::own_group() && tty::has_job_control_parent() => {}
-                _ => return,
-            }
+/// Whether the terminal on stdin is ours to use. True without one, and where nobody could ever
+/// bring us to the front.
+pub(super) fn is_in_front() -> bool {
+    tty::foreground(tty::stdin()).is_none_or(|group| group == tty::own_group())
+        || !tty::has_job_control_parent()
+}
+
+/// Continued in the background (`bg`) the terminal is not ours to touch: stop again, as the kernel
+/// would do to any program that writes line settings there.
+pub(super) fn stop_until_in_front() {
+    loop {
+        tty::stop_self();
+        if is_in_front() {
+            return;
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{Report, Sourced};
 
 const NAME_WIDTH: usize = 23;
-const VALUE_WIDTH: usize = 25;
+const VALUE_WIDTH: usize = 20;
 
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
@@ -49,9 +49,10 @@ pub fn render(report: &Report) -> String {
     out
 }
 
-/// Columns while they fit; a long value moves only what is behind it.
+/// Columns while they fit; behind a long value the brackets show where the source begins.
 fn row(out: &mut String, name: &str, value: &str, source: &str) {
     let value = visible(value);
+    let source = if source.is_empty() { String::new() } else { format!("[{source}]") };
     let line = format!("{:<NAME_WIDTH$} {value:<VALUE_WIDTH$} {source}", visible(name));
     out.push_str(line.trim_end());
     out.push('\n');

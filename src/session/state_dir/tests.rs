@@ -146,7 +146,7 @@ fn root_does_not_take_over_directories_of_others() {
 fn a_place_that_cannot_be_used_gives_way_to_the_next() {
     let s = Scratch::new();
     let file = s.file("file", "");
-    let place = |path: PathBuf| StateDir { path, source: "/run" };
+    let place = |path: PathBuf| StateDir { path, source: "$XDG_RUNTIME_DIR" };
     let list = [
         place(file.join("below")),
         place(s.path().join("no-parent/x")),

@@ -1,0 +1,150 @@
+//! The words of the machine: what it goes by, where it can be, what it hears and what it asks for.
+
+use std::time::{Duration, Instant};
+
+use super::stopping::{Ending, Request};
+use crate::policy::crash::{Class, End, HaltReason, Numbers, OnClean, OnHalt, Restart};
+use crate::policy::stop::{Order, Stop};
+
+/// How the next spawn treats the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    Fresh,
+    Continue,
+}
+
+#[derive(Clone, Debug)]
+pub struct Rules {
+    pub numbers: Numbers,
+    pub restart: Restart,
+    pub on_clean: OnClean,
+    pub on_halt: OnHalt,
+    pub grace: Duration,
+    pub timeout: Option<Duration>,
+    pub first: Next,
+    /// There is a command to ask before each spawn.
+    pub asks_before_spawn: bool,
+    /// There is a command to tell about a halt.
+    pub notifies: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Before anything: what an earlier supervisor of this session left behind is ended.
+    Clearing {
+        stop: Stop,
+    },
+    /// `before_spawn` is being asked.
+    Preparing {
+        next: Next,
+        until: Instant,
+    },
+    /// Forked; whether the program runs is not known yet.
+    Starting {
+        next: Next,
+        since: Instant,
+    },
+    Running {
+        next: Next,
+        since: Instant,
+    },
+    Waiting {
+        next: Next,
+        until: Instant,
+    },
+    /// A clean exit: the operator decides.
+    Asking,
+    Halted,
+    /// Halted and about to end, once somebody has been told.
+    Telling {
+        until: Instant,
+    },
+    Stopping {
+        stop: Stop,
+        code: Ending,
+        asked: Option<Request>,
+        since: Instant,
+    },
+    Ended,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    LeftoversGone,
+    /// `before_spawn` agreed, or refused.
+    Prepared {
+        agreed: bool,
+    },
+    /// The program runs, and what it was really started as: a continue with nothing to continue is
+    /// a fresh start.
+    ExecDone {
+        ran_as: Next,
+    },
+    /// It could not be started, with the code that says so.
+    SpawnFailed {
+        code: u8,
+    },
+    Exited(End),
+    /// By a signal (its sender, 0 if unknown) or a key.
+    StopAsked {
+        sender: i32,
+    },
+    /// Nobody is at the terminal any more: a stop, but never impatience, because a closing window
+    /// says so several times.
+    TerminalGone,
+    /// The operator wants it started again.
+    Retry,
+    /// The operator wants to leave, now that nothing runs.
+    Quit,
+    Notified,
+    /// Nothing of the tree is left.
+    TreeGone,
+    /// A deadline may have passed; an extra one is harmless.
+    Due,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The same orders, for what an earlier supervisor left behind.
+    Leftovers(Order),
+    AskBeforeSpawn(Next),
+    AbandonHelper,
+    Spawn(Next),
+    /// Ask the operator: Enter or q.
+    Ask,
+    TellExit {
+        class: Class,
+        end: End,
+        ran: Duration,
+    },
+    TellRestart {
+        class: Class,
+        wait: Duration,
+        next: Next,
+    },
+    TellContinueFailed,
+    TellHalt(HaltReason),
+    TellResumed,
+    TellStopping {
+        timed_out: bool,
+    },
+    Notify(HaltReason),
+    Tree(Order),
+    End(u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    Healthy,
+    Degraded,
+    Halted,
+}
+
+/// Why the loop will wake by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    Restart,
+    GraceOver,
+    Timeout,
+    HelperTooSlow,
+}
