@@ -99,6 +99,8 @@ struct Supervisor {
     never_ran: bool,
     /// What the running agent was started as.
     spawned_as: Start,
+    /// Why a continue became fresh.
+    why_fresh: Option<&'static str>,
     /// The same, as far as the policy is concerned.
     ran_as: Next,
     /// The names of variables that the log has already said were dropped.

@@ -167,6 +167,7 @@ impl Supervisor {
             interrupt_typed: None,
             ended_pid: 0,
             spawned_as: Start::Fresh,
+            why_fresh: None,
             ran_as: Next::Fresh,
             last_end: None,
             never_ran: false,

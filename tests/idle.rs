@@ -1,0 +1,115 @@
+//! Issue point 9: whoever has nothing to do does nothing.
+
+mod support;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use support::{FAKE, Lab, Launch, Place, Terminal, count, procfs, sys};
+
+/// How often `pid` wakes up while nobody asks anything of it.
+fn wake_ups(pid: i32) -> u64 {
+    // What it did for the start is over when it sleeps and its count has come to rest.
+    let mut before = procfs::switches(pid);
+    support::eventually("agentsup comes to rest", || {
+        let last = std::mem::replace(&mut before, procfs::switches(pid));
+        procfs::asleep(pid) && last == before && {
+            sys::pause(Duration::from_millis(100));
+            procfs::switches(pid) == before
+        }
+    });
+    sys::pause(window());
+    procfs::switches(pid) - before
+}
+
+/// The thing measured is a stretch of time.
+fn window() -> Duration {
+    Duration::from_secs(count(3, 10) as u64)
+}
+
+fn no_journald(lab: &Lab) -> String {
+    lab.write("quiet.toml", "[log]\njournald = false\n")
+}
+
+#[test]
+fn an_idle_agentsup_never_wakes_up_and_has_one_thread() {
+    let lab = Lab::new();
+    let config = no_journald(&lab);
+    std::thread::scope(|scope| {
+        for (nth, place) in Place::possible(&[Place::Plain, Place::Pid1]).into_iter().enumerate() {
+            for verb in ["run", "init"] {
+                let (lab, config) = (&lab, &config);
+                scope.spawn(move || {
+                    let session = format!("{verb}{nth}");
+                    let launch = match verb {
+                        "run" => Launch::session(lab, &session, [FAKE, "wait"]).with(["--config", config]),
+                        _ => Launch::init([FAKE, "wait"]),
+                    };
+                    let sup = launch.at(place).start();
+                    sup.wait_for_output("READY");
+                    let pid = sup.pid();
+                    assert_eq!(wake_ups(pid), 0, "{verb} {place:?}");
+                    assert_eq!(procfs::threads(pid), 1, "{verb} {place:?}");
+                    sup.signal(libc::SIGTERM);
+                    sup.end().assert_code(143);
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn a_terminal_a_wait_and_an_unread_stdout_cost_no_wake_ups_either() {
+    let lab = Lab::new();
+    let config = lab.write("slow.toml", "[log]\njournald = false\n[policy]\ntransient_wait = \"60s\"\n");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut terminal = Terminal::new(80, 24);
+            let launch = Launch::session(&lab, "terminal", [FAKE, "paint"]).with(["--config", &config]);
+            let pid = terminal.start(launch.to_command());
+            terminal.expect("PAINTED");
+            assert_eq!(wake_ups(pid), 0, "behind a terminal");
+        });
+        scope.spawn(|| {
+            let launch = Launch::run(&lab, [FAKE, "exit", "1"]).with(["--config", &config]);
+            let sup = launch.start();
+            sup.wait_for("restart_scheduled");
+            assert_eq!(wake_ups(sup.pid()), 0, "while a restart is due in a minute");
+            sup.signal(libc::SIGTERM);
+            sup.end().assert_code(1);
+        });
+        scope.spawn(|| {
+            let launch =
+                Launch::session(&lab, "unread", [FAKE, "flood"]).with(["--config", &config, "--grace", "1s"]);
+            let sup = launch.stdout_unread().start();
+            let pid = sup.pid();
+            assert_eq!(wake_ups(pid), 0, "while nobody reads what a busy agent writes");
+            sup.signal(libc::SIGTERM);
+            sup.end();
+        });
+        scope.spawn(|| {
+            // A pipe at its end is readable for ever.
+            let launch =
+                Launch::session(&lab, "eof", [FAKE, "wait"]).with(["--config", &config, "--io", "pty"]);
+            let mut sup = launch.stdin(Stdio::piped()).start();
+            drop(sup.child.stdin.take());
+            sup.wait_for_output("READY");
+            assert_eq!(wake_ups(sup.pid()), 0, "after the end of stdin");
+            sup.signal(libc::SIGTERM);
+            sup.end().assert_code(143);
+        });
+    });
+}
+
+/// The same measure finds the wake-ups of a program that ticks.
+#[test]
+fn the_measure_finds_the_wake_ups_of_a_program_that_ticks() {
+    let mut ticking = Command::new("sh").args(["-c", "while :; do sleep 0.3; done"]).spawn().expect("sh");
+    let pid = ticking.id() as i32;
+    let before = procfs::switches(pid);
+    sys::pause(Duration::from_secs(1));
+    let found = procfs::switches(pid) - before;
+    ticking.kill().expect("our child");
+    ticking.wait().expect("our child");
+    assert!(found > 0);
+}
