@@ -8,6 +8,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::slice::Iter;
 
 use argh::{EarlyExit, FlagInfo, FlagInfoKind, FromArgValue, FromArgs};
 
@@ -15,16 +16,8 @@ use super::Failure;
 use super::names::nearest;
 
 /// Options of `run` that the design names and that do not work yet: refused, never ignored.
-pub const UNBUILT_OPTIONS: [&str; 8] = [
-    "--no-hooks",
-    "--no-socket",
-    "--ready-fd",
-    "--record",
-    "--record-input",
-    "--socket-group",
-    "--socket-mode",
-    "--watch",
-];
+pub const UNBUILT_OPTIONS: [&str; 5] =
+    ["--no-hooks", "--ready-fd", "--record", "--record-input", "--watch"];
 
 const NO_COMMAND: &str = "COMMAND is missing; it stands behind the options, as in: -- claude";
 
@@ -37,48 +30,80 @@ pub struct Cut {
     pub help: bool,
 }
 
-/// `known` is what argh says about the verb's options.
+/// For verbs with a COMMAND: what begins with its first word is not looked at. `known` is what argh
+/// says about the verb's options.
 pub fn cut(known: &[&'static FlagInfo<'static>], words: &[OsString]) -> Result<Cut, Failure> {
-    let mut cut = Cut::default();
-    let mut rest = words.iter();
-    while let Some(word) = rest.next() {
-        let bytes = word.as_bytes();
-        if bytes == b"--help" || bytes == b"-h" {
-            cut.help = true;
-            return Ok(cut);
-        }
-        if bytes == b"--" {
-            cut.command = rest.cloned().collect();
-            break;
-        }
-        if !bytes.starts_with(b"-") || bytes == b"-" {
-            cut.command = std::iter::once(word).chain(rest).cloned().collect();
-            break;
-        }
-        let (name, attached) = match bytes.iter().position(|b| *b == b'=') {
-            Some(at) => (&bytes[..at], Some(OsStr::from_bytes(&bytes[at + 1..]).to_os_string())),
-            None => (bytes, None),
-        };
-        let Some(flag) = known.iter().find(|flag| flag.long.as_bytes() == name) else {
-            return Err(unknown_option(&String::from_utf8_lossy(name), known));
-        };
-        let value = match (&flag.kind, attached) {
-            (FlagInfoKind::Switch, None) => None,
-            (FlagInfoKind::Switch, Some(_)) => {
-                return Err(Failure::usage(format!("{} takes no value", flag.long)));
-            }
-            (FlagInfoKind::Option { .. }, Some(value)) => Some(value),
-            (FlagInfoKind::Option { arg_name }, None) => {
-                Some(next_value(flag.long, arg_name, rest.next().map(OsString::as_os_str))?)
-            }
-        };
-        cut.options.push((flag.long, value));
-    }
+    let cut = cut_at(known, words, |word, rest| std::iter::once(word).chain(rest).cloned().collect())?;
     match cut.command.first() {
+        _ if cut.help => Ok(cut),
         None => Err(Failure::usage(NO_COMMAND)),
         Some(first) if first.is_empty() => Err(Failure::usage("COMMAND is an empty word")),
         Some(_) => Ok(cut),
     }
+}
+
+/// For verbs whose plain words may stand before, between and behind the options.
+pub fn cut_plain(known: &[&'static FlagInfo<'static>], words: &[OsString]) -> Result<Cut, Failure> {
+    cut_at(known, words, |word, _| vec![word.clone()])
+}
+
+/// `take` says which words a plain one brings along.
+fn cut_at(
+    known: &[&'static FlagInfo<'static>],
+    words: &[OsString],
+    take: fn(&OsString, &mut Iter<OsString>) -> Vec<OsString>,
+) -> Result<Cut, Failure> {
+    let mut cut = Cut::default();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        match word.as_bytes() {
+            b"--help" | b"-h" => {
+                cut.help = true;
+                return Ok(cut);
+            }
+            b"--" => cut.command.extend(rest.by_ref().cloned()),
+            bytes if bytes.starts_with(b"-") && bytes != b"-" => {
+                cut.options.push(option(known, bytes, &mut rest)?);
+            }
+            _ => cut.command.extend(take(word, &mut rest)),
+        }
+    }
+    Ok(cut)
+}
+
+/// `--name`, `--name=value`, `--name value`, `-n`, `-n value` or `-nvalue`.
+fn option(
+    known: &[&'static FlagInfo<'static>],
+    word: &[u8],
+    rest: &mut Iter<OsString>,
+) -> Result<(&'static str, Option<OsString>), Failure> {
+    let is_short = word[1] != b'-';
+    let end = match word.iter().position(|b| *b == b'=') {
+        _ if is_short => 2,
+        Some(at) => at,
+        None => word.len(),
+    };
+    let (name, attached) = word.split_at(end);
+    let attached = attached.strip_prefix(b"=").or((!attached.is_empty()).then_some(attached));
+    let attached = attached.map(|value| OsStr::from_bytes(value).to_os_string());
+    let is_it = |flag: &FlagInfo| match is_short {
+        true => flag.short.is_some_and(|short| name == [b'-', short as u8]),
+        false => flag.long.as_bytes() == name,
+    };
+    let Some(flag) = known.iter().find(|flag| is_it(flag)) else {
+        return Err(unknown_option(&String::from_utf8_lossy(name), known));
+    };
+    let value = match (&flag.kind, attached) {
+        (FlagInfoKind::Switch, None) => None,
+        (FlagInfoKind::Switch, Some(_)) => {
+            return Err(Failure::usage(format!("{} takes no value", flag.long)));
+        }
+        (FlagInfoKind::Option { .. }, Some(value)) => Some(value),
+        (FlagInfoKind::Option { arg_name }, None) => {
+            Some(next_value(flag.long, arg_name, rest.next().map(OsString::as_os_str))?)
+        }
+    };
+    Ok((flag.long, value))
 }
 
 /// A value in a word of its own. One that starts with two dashes is far more often a forgotten
@@ -225,13 +250,31 @@ mod tests {
             ("--restrat=no x", "unknown option --restrat; did you mean --restart?"),
             ("-x y", "unknown option -x; `agentsup help` lists them"),
             ("--record f x", "--record is not built yet"),
-            ("--no-socket x", "--no-socket is not built yet"),
+            ("--ready-fd 3 x", "--ready-fd is not built yet"),
         ] {
             assert_eq!(complaint(line), message, "{line}");
         }
         let json = args::options::<args::Explain>();
         assert_eq!(cut(&json, &words("--json=1 x")).unwrap_err().message, "--json takes no value");
         assert_eq!(cut(&json, &[]).unwrap_err().message, NO_COMMAND);
+    }
+
+    #[test]
+    fn plain_words_may_stand_anywhere_where_there_is_no_command() {
+        let logs = args::options::<crate::cli::client::args::Logs>();
+        let cut = |line: &str| cut_plain(&logs, &words(line)).map_err(|failure| failure.message);
+        for line in ["s1 --follow --lines=5", "-f -n 5 s1", "-n5 s1 -f", "-f -n=5 -- s1"] {
+            let mut cut = cut(line).unwrap();
+            cut.options.sort();
+            assert_eq!(cut.options, [("--follow", None), ("--lines", Some("5".into()))], "{line}");
+            assert_eq!(cut.command, ["s1"], "{line}");
+        }
+        assert_eq!(cut("-- -f").unwrap().command, ["-f"]);
+        assert_eq!(cut("- x").unwrap().command, ["-", "x"]);
+        assert!(cut("s1 --help").unwrap().help);
+        assert_eq!(cut("-fx").unwrap_err(), "--follow takes no value");
+        assert_eq!(cut("-x").unwrap_err(), "unknown option -x; `agentsup help` lists them");
+        assert_eq!(cut("-n").unwrap_err(), "--lines needs a value: --lines N");
     }
 
     #[test]

@@ -3,5 +3,9 @@
 //! or a clock, so a fuzzer and a property test can feed them anything.
 #![forbid(unsafe_code)]
 
+pub mod access;
+pub mod client;
 pub mod frame;
 pub mod protocol;
+
+pub use client::{CallError, Client};
