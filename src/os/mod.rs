@@ -15,6 +15,7 @@
 //! | `pidfd`     | waiting for processes that are not our children                      |
 //! | `cgroup`    | the kernel's count of OOM kills                                      |
 //! | `lock`      | the file lock that decides who owns a session                        |
+//! | `socket`    | Unix sockets: modes, long paths, who is at the other end             |
 //! | `random`    | UUIDs                                                                |
 
 pub mod cgroup;
@@ -27,6 +28,7 @@ pub mod pty;
 pub mod random;
 pub mod signals;
 pub mod sink;
+pub mod socket;
 pub mod spawn;
 pub mod tty;
 pub mod wait;

@@ -237,6 +237,7 @@ impl Supervisor {
             | Phase::Preparing { .. }
             | Phase::Starting { .. }
             | Phase::Running { .. }
+            | Phase::Restarting { .. }
             | Phase::Telling { .. }
             | Phase::Stopping { .. }
             | Phase::Ended => false,

@@ -35,6 +35,10 @@ impl Supervisor {
             Effect::TellContinueFailed => self.log.record(LogEvent::new(Name::ContinueFailed)),
             Effect::TellHalt(reason) => self.tell_halt(reason),
             Effect::TellResumed => self.log.record(LogEvent::new(Name::Resumed).with("by", "operator")),
+            Effect::TellRestartAsked => {
+                self.log.record(LogEvent::new(Name::UserAction).with("action", "restart").with("by", "caller"));
+            }
+            Effect::EndAgent(order) => self.end_agent(order),
             Effect::TellStopping { timed_out } => self.tell_stopping(timed_out),
             Effect::Notify(reason) => self.notify(reason),
             Effect::Tree(order) => self.end_tree(order),
@@ -221,6 +225,18 @@ impl Supervisor {
                 self.reap();
             }
             Order::GiveUp => self.tell_survivors(),
+        }
+    }
+
+    fn end_agent(&mut self, order: Order) {
+        let Some(agent) = &mut self.agent else { return };
+        match order {
+            Order::Term => {
+                let pid = agent.pid;
+                self.sweep.term(Scope::Under(pid));
+            }
+            Order::KillAgent | Order::KillAll => agent.kill(),
+            Order::GiveUp => {}
         }
     }
 

@@ -225,6 +225,7 @@ pub(super) fn phase_name(phase: &Phase) -> &'static str {
         Phase::Asking => "asking",
         Phase::Halted => "halted",
         Phase::Telling { .. } => "halted",
+        Phase::Restarting { .. } => "restarting",
         Phase::Stopping { .. } => "stopping",
         Phase::Ended => "ended",
     }

@@ -15,6 +15,8 @@ const ROUNDS: usize = 50;
 pub enum Scope {
     /// The agent's process group: what a signal to `init` reaches.
     Group(i32),
+    /// One process and what descends from it.
+    Under(i32),
     /// As PID 1 the whole pid namespace, else every descendant.
     Tree,
 }
@@ -54,6 +56,10 @@ impl Sweep {
         let own = procfs::descendants(&all, self.me);
         let targets: Vec<Process> = match scope {
             Scope::Group(group) => own.into_iter().filter(|p| p.group == group).collect(),
+            Scope::Under(root) => {
+                let below: HashSet<i32> = procfs::descendants(&all, root).iter().map(|p| p.pid).collect();
+                own.into_iter().filter(|p| p.pid == root || below.contains(&p.pid)).collect()
+            }
             Scope::Tree => own,
         };
         let cleaning = self.cleaning_up(&all);
@@ -86,6 +92,7 @@ impl Sweep {
         }
         let _ = match scope {
             Scope::Group(group) => signals::send_group(group, libc::SIGTERM),
+            Scope::Under(root) => signals::send(root, libc::SIGTERM),
             Scope::Tree if self.is_init() => signals::send_everyone(libc::SIGTERM),
             Scope::Tree => Ok(()),
         };

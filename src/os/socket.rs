@@ -1,0 +1,179 @@
+//! Unix stream sockets: modes that are right from the first moment, paths of any length, and who
+//! is at the other end.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, getsockopt, listen, socket,
+};
+
+/// Callers that have connected and are not accepted yet.
+const BACKLOG: i32 = 256;
+
+/// Who is at the other end, as the kernel knew it when the connection was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// 0 for a process of another pid namespace.
+    pub pid: i32,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+pub struct Listener {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Replaces whatever lies at `path`: call it only as the owner of the session's lock.
+    pub fn bind(path: &Path, mode: u32, group: Option<u32>) -> io::Result<Listener> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+        // Linux creates the file with the mode of the unbound socket: closed to others from its
+        // first moment, whatever the umask.
+        // SAFETY: a valid descriptor and a plain integer.
+        Errno::result(unsafe { libc::fchmod(fd.as_raw_fd(), 0o600) })?;
+        at(path, |address| bind(fd.as_raw_fd(), address))?;
+        let listener = Listener { fd, path: path.to_owned() };
+        if group.is_some() {
+            chown(path, None, group)?;
+        }
+        // After the group is right, so that the old one never has the new mode.
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
+        listen(&listener.fd, Backlog::new(BACKLOG)?)?;
+        Ok(listener)
+    }
+
+    /// The next caller; `None` when nobody waits.
+    pub fn accept(&self) -> io::Result<Option<(Stream, Peer)>> {
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: null address pointers ask for no address; the new descriptor is nobody else's.
+        let fd = unsafe {
+            let fd = libc::accept4(self.fd.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), flags);
+            match Errno::result(fd) {
+                Ok(fd) => OwnedFd::from_raw_fd(fd),
+                // Gone again before we looked.
+                Err(Errno::EAGAIN | Errno::ECONNABORTED | Errno::EINTR) => return Ok(None),
+                Err(errno) => return Err(errno.into()),
+            }
+        };
+        let who = getsockopt(&fd, PeerCredentials)?;
+        Ok(Some((Stream(fd), Peer { pid: who.pid(), uid: who.uid(), gid: who.gid() })))
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// One caller's connection, non-blocking.
+pub struct Stream(OwnedFd);
+
+/// What a read or write came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    Bytes(usize),
+    /// Not now.
+    Nothing,
+    /// Never again.
+    Closed,
+}
+
+impl Stream {
+    pub fn read(&self, buffer: &mut [u8]) -> Moved {
+        match nix::unistd::read(&self.0, buffer) {
+            Ok(0) => Moved::Closed,
+            Ok(n) => Moved::Bytes(n),
+            Err(Errno::EAGAIN | Errno::EINTR) => Moved::Nothing,
+            Err(_) => Moved::Closed,
+        }
+    }
+
+    pub fn write(&self, bytes: &[u8]) -> Moved {
+        use nix::sys::socket::{MsgFlags, send};
+        match send(self.0.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL) {
+            Ok(n) => Moved::Bytes(n),
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS) => Moved::Nothing,
+            Err(_) => Moved::Closed,
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A blocking connection for a client. Times out only through the caller's socket options: a
+/// listener with a full backlog makes `connect` wait, so the send time-out is set before.
+pub fn connect_to(path: &Path, patience: std::time::Duration) -> io::Result<UnixStream> {
+    let fd = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    let stream = UnixStream::from(fd);
+    stream.set_write_timeout(Some(patience))?;
+    stream.set_read_timeout(Some(patience))?;
+    at(path, |address| connect(stream.as_raw_fd(), address))?;
+    Ok(stream)
+}
+
+/// `sun_path` holds 108 bytes. A longer path is reached through its open directory, which /proc
+/// names in a few bytes; without /proc by going there.
+fn at<T>(path: &Path, act: impl FnOnce(&UnixAddr) -> nix::Result<T>) -> io::Result<T> {
+    if path.as_os_str().as_bytes().len() < 108 {
+        return Ok(act(&UnixAddr::new(path)?)?);
+    }
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Errno::ENAMETOOLONG.into());
+    };
+    let dir = File::open(dir)?;
+    let short = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+    if short.exists() {
+        return Ok(act(&UnixAddr::new(&short.join(name))?)?);
+    }
+    let here = File::open(".")?;
+    nix::unistd::fchdir(&dir)?;
+    let acted = UnixAddr::new(Path::new(name)).and_then(|address| act(&address));
+    nix::unistd::fchdir(&here)?;
+    Ok(acted?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_longer_than_sun_path_is_bound_and_reached() {
+        let dir = std::env::temp_dir().join(format!("agentsup-socket-{}", std::process::id()));
+        let deep = dir.join("d".repeat(100)).join("e".repeat(100));
+        fs::create_dir_all(&deep).unwrap();
+        let path = deep.join("s.sock");
+        let listener = Listener::bind(&path, 0o640, None).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        let _client = connect_to(&path, std::time::Duration::from_secs(5)).unwrap();
+        let (_, peer) = listener.accept().unwrap().expect("somebody waits");
+        assert_eq!(peer.pid, std::process::id().cast_signed());
+        drop(listener);
+        assert!(!path.exists());
+        fs::remove_dir_all(dir).unwrap();
+    }
+}
