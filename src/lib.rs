@@ -1,9 +1,10 @@
 //! agentsup: an init-style supervisor for one AI coding agent.
 //!
-//! Arrows point one way: `cli` → `supervisor` → {`policy`, `session`, `os`, `screen`, `log`}.
+//! Arrows point one way: `cli` → `supervisor` → {`policy`, `session`, `os`, `control`, `screen`, `log`}.
 //! `policy` and `session` know nothing of the others; all `unsafe` lives in `os`.
 
 pub mod cli;
+pub mod control;
 pub mod log;
 pub mod os;
 pub mod policy;

@@ -1,0 +1,7 @@
+//! The control socket's language. Called by `supervisor` (the server's side) and `cli` (the
+//! client's); hands on typed requests and replies. `frame` and `protocol` never touch a descriptor
+//! or a clock, so a fuzzer and a property test can feed them anything.
+#![forbid(unsafe_code)]
+
+pub mod frame;
+pub mod protocol;

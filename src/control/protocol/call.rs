@@ -1,0 +1,205 @@
+//! What a caller can ask for.
+
+use serde::{Deserialize, Serialize};
+
+use super::params::Params;
+use super::{Code, Error};
+
+/// How a restart treats the conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    Fresh,
+    #[default]
+    Continue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum WaitFor {
+    /// An agent runs: its exec succeeded.
+    Ready,
+    /// The agent has nothing to do. `UNSUPPORTED` so far.
+    Idle,
+    /// No agent runs, and none is being started.
+    Exit,
+    /// The supervisor has given up on the agent.
+    Halted,
+}
+
+pub const LINES_BY_DEFAULT: u32 = 100;
+
+/// A method with its params, the defaults filled in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "method", content = "params", rename_all = "snake_case")]
+pub enum Call {
+    Ping,
+    State {
+        /// Say what `activity` and `health` are concluded from.
+        #[serde(default)]
+        why: bool,
+        /// Look at the whole process tree.
+        #[serde(default)]
+        deep: bool,
+    },
+    Pid,
+    Restart {
+        #[serde(default)]
+        mode: Mode,
+    },
+    Interrupt,
+    Pause,
+    Resume,
+    Inject {
+        /// Base64 (RFC 4648 §4), padding optional; written to the agent's terminal as they are.
+        #[serde(serialize_with = "super::params::as_base64")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
+        bytes: Vec<u8>,
+    },
+    Stop {
+        /// False: KILL at once.
+        #[serde(default = "yes")]
+        graceful: bool,
+    },
+    Events {
+        /// Events with a greater `seq`. Absent: with `follow` only new ones, else all that are held.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        since: Option<u64>,
+        #[serde(default)]
+        follow: bool,
+    },
+    Logs {
+        /// How many of the last lines.
+        #[serde(default = "lines_by_default")]
+        lines: u32,
+        #[serde(default)]
+        follow: bool,
+    },
+    Wait {
+        #[serde(rename = "for")]
+        until: WaitFor,
+        /// Absent: as long as it takes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout_ms: Option<u64>,
+    },
+    Stats,
+    Metrics,
+}
+
+/// The defaults as the schema shows them; [`Call::of`] uses them too.
+fn yes() -> bool {
+    true
+}
+
+fn lines_by_default() -> u32 {
+    LINES_BY_DEFAULT
+}
+
+/// Every method there is in [`Call`].
+pub const METHODS: [&str; 14] = [
+    "ping",
+    "state",
+    "pid",
+    "restart",
+    "interrupt",
+    "pause",
+    "resume",
+    "inject",
+    "stop",
+    "events",
+    "logs",
+    "wait",
+    "stats",
+    "metrics",
+];
+
+/// Names that are taken, for methods that this version has not got: `UNSUPPORTED`, so that a client
+/// can tell an old supervisor from a typing error.
+pub const UNBUILT: [&str; 32] = [
+    "screen",
+    "attach",
+    "send",
+    "transcript",
+    "trigger",
+    "trigger.status",
+    "trigger.list",
+    "trigger.cancel",
+    "ack",
+    "progress",
+    "heartbeat",
+    "thread.unblock",
+    "hook",
+    "permission.request",
+    "permission.respond",
+    "permission.list",
+    "question.request",
+    "question.respond",
+    "question.list",
+    "idle",
+    "done",
+    "describe",
+    "claim",
+    "tree",
+    "child.start",
+    "child.stop",
+    "child.restart",
+    "child.add",
+    "child.remove",
+    "resize",
+    "detach",
+    "commits",
+];
+
+impl Call {
+    pub fn method(&self) -> &'static str {
+        match self {
+            Call::Ping => "ping",
+            Call::State { .. } => "state",
+            Call::Pid => "pid",
+            Call::Restart { .. } => "restart",
+            Call::Interrupt => "interrupt",
+            Call::Pause => "pause",
+            Call::Resume => "resume",
+            Call::Inject { .. } => "inject",
+            Call::Stop { .. } => "stop",
+            Call::Events { .. } => "events",
+            Call::Logs { .. } => "logs",
+            Call::Wait { .. } => "wait",
+            Call::Stats => "stats",
+            Call::Metrics => "metrics",
+        }
+    }
+
+    pub(super) fn of(method: &'static str, mut params: Params) -> Result<Call, Error> {
+        let p = &mut params;
+        let call = match method {
+            "ping" => Call::Ping,
+            "state" => Call::State { why: p.or("why", false)?, deep: p.or("deep", false)? },
+            "pid" => Call::Pid,
+            "restart" => Call::Restart { mode: p.or("mode", Mode::default())? },
+            "interrupt" => Call::Interrupt,
+            "pause" => Call::Pause,
+            "resume" => Call::Resume,
+            "inject" => Call::Inject { bytes: p.base64("bytes")? },
+            "stop" => Call::Stop { graceful: p.or("graceful", yes())? },
+            "events" => Call::Events { since: p.maybe("since")?, follow: p.or("follow", false)? },
+            "logs" => {
+                Call::Logs { lines: p.or("lines", lines_by_default())?, follow: p.or("follow", false)? }
+            }
+            "wait" => Call::Wait { until: p.need("for")?, timeout_ms: p.maybe("timeout_ms")? },
+            "stats" => Call::Stats,
+            "metrics" => Call::Metrics,
+            _ => return Err(Error::new(Code::Internal, format!("`{method}` is listed but not built"))),
+        };
+        params.done()?;
+        match call {
+            Call::Wait { until: WaitFor::Idle, .. } => {
+                Err(Error::new(Code::Unsupported, "`wait` for `idle` is not built yet"))
+            }
+            call => Ok(call),
+        }
+    }
+}

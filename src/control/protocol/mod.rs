@@ -1,0 +1,35 @@
+//! What callers and the supervisor say to each other, as types. `docs/protocol.md` is the same for
+//! people, `docs/protocol.schema.json` for programs; a test keeps that one equal to these types.
+//!
+//! Liberal where it costs nothing: a key beside `id`, `method` and `params` is ignored, and so is an
+//! unknown key of a reply, so that either side may be the newer one. Strict where a caller would be
+//! misled: an unknown key in `params` is refused, because a misspelt `graceful` must not stop an
+//! agent gently.
+
+mod call;
+mod error;
+mod id;
+mod params;
+mod reply;
+mod request;
+#[cfg(feature = "schema")]
+mod schema;
+mod state;
+
+pub use call::{Call, LINES_BY_DEFAULT, METHODS, Mode, UNBUILT, WaitFor};
+pub use error::{Code, Error};
+pub use id::Id;
+pub use reply::{
+    Ack, Body, Calls, Dropped, End, Event, EventFrame, Injected, LogLine, Metrics, Pid, Pong, Reply, Start,
+    Stats, Stopped, StreamFrame, Waited,
+};
+pub use request::Request;
+#[cfg(feature = "schema")]
+pub use schema::schema;
+pub use state::{Activity, Exit, Health, Operator, Phase, State, Tree, Wake};
+
+/// Goes up when an existing client could break; what is added beside the old does not move it.
+pub const PROTOCOL: u32 = 1;
+
+#[cfg(test)]
+mod tests;

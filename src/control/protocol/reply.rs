@@ -1,0 +1,266 @@
+//! What comes back: `{"id":7,"ok":true,…}` or `{"id":7,"ok":false,"error":{…}}`.
+
+use std::collections::BTreeMap;
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::{Code, Error, Id, State, WaitFor};
+use crate::control::frame::{self, EncodeError, Framing};
+
+/// A supervisor sends [`Body`]; a client reads the one that belongs to its call: `Reply<Pid>`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply<B = Body> {
+    pub id: Option<Id>,
+    pub result: Result<B, Error>,
+}
+
+/// Everything a supervisor says when the answer is not an error.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Body {
+    Pong(Pong),
+    State(Box<State>),
+    /// `pid`, `restart`, `resume`.
+    Pid(Pid),
+    /// `interrupt`, `pause`.
+    Ack(Ack),
+    Injected(Injected),
+    Stopped(Stopped),
+    Waited(Waited),
+    Stats(Box<Stats>),
+    Metrics(Metrics),
+    /// `events`, `logs`: one of many.
+    Stream(StreamFrame),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Pong {
+    pub version: String,
+    pub protocol: u32,
+    pub session: String,
+}
+
+/// The agent that is really running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Pid {
+    pub pid: i32,
+}
+
+/// Done; there is nothing to add.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Ack {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Injected {
+    /// Bytes written.
+    pub n: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Stopped {
+    /// A stop was under way before this one.
+    pub already: bool,
+}
+
+/// The state that ended a `wait`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Waited {
+    /// What was waited for.
+    pub reason: WaitFor,
+    /// `exit`, `halted`: the code of the last exit; 0 when no agent ever ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<u8>,
+    /// `ready`: the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
+}
+
+/// Figures since the supervisor started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Stats {
+    pub uptime_ms: u64,
+    pub restarts: u64,
+    /// How many of each class.
+    pub exits: BTreeMap<String, u64>,
+    pub orphans_reaped: u64,
+    /// What the agent wrote to its terminal.
+    pub output_bytes: u64,
+    /// What was typed into it, by the operator and by callers.
+    pub input_bytes: u64,
+    /// Connected now, this one included.
+    pub callers: u64,
+    pub callers_most: u64,
+    /// Closed by the supervisor: slow readers, half-sent frames, the limit.
+    pub callers_dropped: u64,
+    /// By method.
+    pub calls: BTreeMap<String, Calls>,
+    /// The `seq` of the newest event.
+    pub events: u64,
+    pub log_lost: u64,
+    /// Of the supervisor alone.
+    pub resident_bytes: u64,
+    pub cpu_ms: u64,
+    pub open_files: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Calls {
+    pub ok: u64,
+    pub error: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Metrics {
+    /// Prometheus text, version 0.0.4.
+    pub text: String,
+}
+
+/// One frame of a stream; each has a key of its own to know it by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum StreamFrame {
+    Event(EventFrame),
+    Log(LogLine),
+    Dropped(Dropped),
+    End(End),
+    Start(Start),
+}
+
+/// First in every stream: from here on nothing is missed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Start {
+    /// Always true.
+    pub start: bool,
+    /// When the supervisor began: `seq` counts from there.
+    pub started_at: f64,
+    /// The `seq` of the newest event so far, 0 before the first.
+    pub newest: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EventFrame {
+    pub event: Event,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Event {
+    /// 1, 2, 3 … in each life of a supervisor.
+    pub seq: u64,
+    pub at: f64,
+    /// As in the log.
+    pub name: String,
+    pub fields: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LogLine {
+    /// Without its newline.
+    pub line: String,
+}
+
+/// The reader was too slow, or `since` is older than what is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Dropped {
+    /// How many are missing here.
+    pub dropped: u64,
+}
+
+/// Last in a stream that was not to be followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct End {
+    /// Always true.
+    pub end: bool,
+}
+
+impl Reply {
+    pub fn ok(id: Option<Id>, body: Body) -> Reply {
+        Reply { id, result: Ok(body) }
+    }
+
+    pub fn error(id: Option<Id>, code: Code, message: impl Into<String>) -> Reply {
+        Reply { id, result: Err(Error::new(code, message)) }
+    }
+
+    /// Always gives a frame: what is too large is answered by an error that says so.
+    pub fn to_frame(&self, framing: Framing) -> Vec<u8> {
+        let refused = match frame::encode(framing, self, frame::REPLY_MAX) {
+            Ok(frame) => return frame,
+            Err(EncodeError::TooLarge { size }) => {
+                let message = format!("the reply is {size} bytes long, {} are allowed", frame::REPLY_MAX);
+                Reply::error(self.id.clone(), Code::TooLarge, message)
+            }
+            Err(EncodeError::Json(why)) => Reply::error(self.id.clone(), Code::Internal, why),
+        };
+        frame::encode(framing, &refused, usize::MAX).unwrap_or_default()
+    }
+}
+
+impl From<(Option<Id>, Error)> for Reply {
+    fn from((id, error): (Option<Id>, Error)) -> Reply {
+        Reply { id, result: Err(error) }
+    }
+}
+
+impl<B: DeserializeOwned> Reply<B> {
+    /// One frame's JSON, as a client reads it. The error says what is wrong with the reply.
+    pub fn parse(bytes: &[u8]) -> Result<Reply<B>, String> {
+        serde_json::from_slice(bytes).map_err(|why| why.to_string())
+    }
+}
+
+#[derive(Serialize)]
+struct Wire<'a, B> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a Id>,
+    ok: bool,
+    #[serde(flatten)]
+    body: Option<&'a B>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a Error>,
+}
+
+impl<B: Serialize> Serialize for Reply<B> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (body, error) = match &self.result {
+            Ok(body) => (Some(body), None),
+            Err(error) => (None, Some(error)),
+        };
+        Wire { id: self.id.as_ref(), ok: error.is_none(), body, error }.serialize(to)
+    }
+}
+
+impl<'de, B: DeserializeOwned> Deserialize<'de> for Reply<B> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Reply<B>, D::Error> {
+        let mut fields = serde_json::Map::deserialize(from)?;
+        let id = fields.remove("id").map(Id::from_value).transpose().map_err(D::Error::custom)?;
+        let result = match (fields.remove("ok"), fields.remove("error")) {
+            (Some(Value::Bool(true)), _) => {
+                Ok(serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)?)
+            }
+            (Some(Value::Bool(false)), Some(error)) => {
+                Err(serde_json::from_value(error).map_err(D::Error::custom)?)
+            }
+            (Some(Value::Bool(false)), None) => return Err(D::Error::missing_field("error")),
+            _ => return Err(D::Error::missing_field("ok")),
+        };
+        Ok(Reply { id, result })
+    }
+}
