@@ -3,5 +3,7 @@
 //! or a clock, so a fuzzer and a property test can feed them anything.
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod frame;
 pub mod protocol;
+pub mod server;
