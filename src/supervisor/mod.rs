@@ -118,6 +118,8 @@ struct Ending {
     code: u8,
     /// `None`: as long as it takes, as any program waits for the reader of its output.
     flush_until: Option<Instant>,
+    /// The code when nobody took the output in time.
+    late_code: u8,
 }
 
 /// Where a wake-up came from.
@@ -269,7 +271,11 @@ impl Supervisor {
     }
 
     fn close(mut self) -> u8 {
-        let code = self.ending.as_ref().map_or(125, |e| e.code);
+        let code = match &self.ending {
+            Some(ending) if self.console.is_flushed() => ending.code,
+            Some(ending) => ending.late_code,
+            None => 125,
+        };
         self.console.give_back();
         self.tell_end(code);
         self.console.flush();

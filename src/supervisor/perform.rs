@@ -198,8 +198,9 @@ impl Supervisor {
                     (Charge::Init(_), Some(agent)) => agent.group().map(Scope::Group),
                     _ => Some(Scope::Tree),
                 };
+                let group = self.agent.as_ref().and_then(|a| a.group());
                 match (scope, &self.agent) {
-                    (Some(scope), _) => self.sweep.term(scope),
+                    (Some(scope), _) => self.sweep.term(scope, group),
                     (None, Some(agent)) => agent.signal(libc::SIGTERM),
                     (None, None) => {}
                 }
@@ -217,7 +218,8 @@ impl Supervisor {
                 if let Some(agent) = &mut self.agent {
                     agent.kill();
                 }
-                self.sweep.kill();
+                let group = self.agent.as_ref().and_then(|a| a.group());
+                self.sweep.kill(group);
                 self.reap();
             }
             Order::GiveUp => self.tell_survivors(),
@@ -226,14 +228,17 @@ impl Supervisor {
 
     fn end(&mut self, code: u8) {
         let at_least = Instant::now() + FLUSH_AT_LEAST;
-        let flush_until = self.stop_asked.map(|asked| (asked + self.grace()).max(at_least));
-        self.ending = Some(Ending { code, flush_until });
+        let asked = self.stop_asked.map(|asked| (asked + self.grace()).max(at_least));
+        let timeout = self.life.timeout_at().map(|at| at.max(at_least));
+        let late_code = if asked.is_none() && timeout.is_some() { 124 } else { code };
+        self.ending = Some(Ending { code, flush_until: asked.or(timeout), late_code });
     }
 
     /// Asked to stop while the end waits for a reader.
     pub(super) fn hurry_the_end(&mut self) {
         if let Some(ending) = &mut self.ending {
             ending.flush_until = Some(Instant::now());
+            ending.late_code = ending.code;
         }
     }
 }

@@ -6,7 +6,7 @@ use super::console::Typed;
 use super::helper::Kind;
 use super::keys::{self, Choice};
 use super::settings::Io;
-use super::suspend::Suspending;
+use super::suspend::{self, Suspending};
 use super::{Charge, Supervisor};
 use crate::log::{Event as LogEvent, Name};
 use crate::os::poll::Ready;
@@ -62,6 +62,7 @@ impl Supervisor {
 
     fn stop_asked(&mut self, arrived: Arrived) {
         self.log_signal(arrived, "stop");
+        self.stop_asked.get_or_insert_with(Instant::now);
         self.events.push_back(Event::StopAsked { sender: arrived.sender });
         if self.ending.is_some() {
             // Asked again while unread output is being waited for.
@@ -119,7 +120,7 @@ impl Supervisor {
         }
         if matches!(self.life.phase(), Phase::Stopping { stop, .. } if stop.has_killed()) {
             // What was forked between the look and the kill.
-            self.sweep.kill();
+            self.sweep.kill(None);
         }
         if orphans > 0 {
             self.orphans += orphans;
@@ -245,6 +246,11 @@ impl Supervisor {
     }
 
     pub(super) fn on_stdin(&mut self) {
+        if self.console.has_terminal() && !suspend::is_in_front() {
+            // Somebody moved us to the background: the key is the shell's.
+            self.stand_by();
+            return;
+        }
         match self.console.read() {
             Typed::Bytes(bytes) => self.on_typed(&bytes),
             Typed::End => {}

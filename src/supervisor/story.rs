@@ -120,7 +120,7 @@ impl Supervisor {
     }
 
     pub(super) fn tell_stopping(&mut self, timed_out: bool) {
-        self.stop_asked = Some(Instant::now());
+        self.stop_asked.get_or_insert_with(Instant::now);
         if let Charge::Init(_) = self.charge {
             return;
         }

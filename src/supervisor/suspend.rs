@@ -98,15 +98,31 @@ impl Supervisor {
         }
         self.log.record(LogEvent::new(Name::Suspended).with("signal", "TSTP"));
         self.console.give_back();
+        self.stand_still();
+    }
+
+    /// In the background the terminal is not ours: stop, as the kernel would have it.
+    pub(super) fn stand_by(&mut self) {
+        if let Some(group) = self.agent.as_ref().and_then(|a| a.group()) {
+            let _ = signals::send_group(group, libc::SIGSTOP);
+        }
+        self.log.record(LogEvent::new(Name::Suspended).with("signal", "TTIN"));
+        self.stand_still();
+    }
+
+    /// Stopped until we are in front again or asked to end.
+    fn stand_still(&mut self) {
         let arrived = stop_until_in_front(&self.inbox);
         if is_in_front() {
             self.console.take_again();
             self.resize();
         }
         self.log.record(LogEvent::new(Name::Continued));
-        let _ = signals::send_group(group, libc::SIGCONT);
-        // Most agents draw their screen again at this one, whatever became of it meanwhile.
-        let _ = signals::send_group(group, libc::SIGWINCH);
+        if let Some(group) = self.agent.as_ref().and_then(|a| a.group()) {
+            let _ = signals::send_group(group, libc::SIGCONT);
+            // Most agents draw their screen again at this one, whatever became of it meanwhile.
+            let _ = signals::send_group(group, libc::SIGWINCH);
+        }
         for signal in arrived.into_iter().filter(|a| a.signal != libc::SIGCONT) {
             self.on_signal(signal);
         }
