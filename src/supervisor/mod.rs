@@ -66,6 +66,8 @@ enum Charge {
 struct Session {
     settings: Settings,
     record: record::Record,
+    /// What the record will say once the spawn under way has succeeded.
+    next: Option<record::Facts>,
     record_failed: bool,
     /// Held for as long as we live.
     _lock: Lock,
@@ -80,7 +82,7 @@ struct Supervisor {
     inbox: Inbox,
     console: Console,
     agent: Option<Agent>,
-    helper: Option<Helper>,
+    helpers: Vec<Helper>,
     sweep: Sweep,
     tail: Tail,
     orphans: u64,

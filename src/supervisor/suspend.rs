@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::Supervisor;
+use super::settings::Io;
 use crate::log::{Event as LogEvent, Name};
 use crate::os::signals::{self, Arrived, Inbox};
 use crate::os::tty;
@@ -67,6 +68,32 @@ impl Supervisor {
             // Nobody would ever continue it.
             agent.resume();
         }
+    }
+
+    /// Somebody continued us, or just said so: the terminal may have been used by others meanwhile.
+    pub(super) fn on_continued(&mut self, arrived: Arrived) {
+        match self.io() {
+            Io::Pty if !self.console.has_terminal() => {}
+            Io::Pty if is_in_front() => {
+                self.console.take_again();
+                self.resize();
+            }
+            Io::Pty => return self.stand_by(),
+            Io::Inherit => {
+                if let Some(agent) = &self.agent {
+                    agent.take_front();
+                }
+            }
+        }
+        self.forward(arrived);
+    }
+
+    /// Keys are read only in front: in the background they are the shell's.
+    pub(super) fn ask_for_keys(&mut self) {
+        if self.console.has_terminal() && !is_in_front() {
+            self.stand_by();
+        }
+        self.console.take_keys();
     }
 
     /// The time is up that was given after Ctrl-Z.

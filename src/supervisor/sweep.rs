@@ -15,6 +15,8 @@ const ROUNDS: usize = 50;
 pub enum Scope {
     /// The agent's process group: what a signal to `init` reaches.
     Group(i32),
+    /// One process alone.
+    One(i32),
     /// As PID 1 the whole pid namespace, else every descendant.
     Tree,
 }
@@ -55,6 +57,7 @@ impl Sweep {
         let own = procfs::descendants(&all, self.me);
         let targets: Vec<Process> = match scope {
             Scope::Group(group) => own.into_iter().filter(|p| p.group == group).collect(),
+            Scope::One(pid) => own.into_iter().filter(|p| p.pid == pid).collect(),
             Scope::Tree => own,
         };
         let cleaning = self.cleaning_up(&all);
@@ -87,6 +90,7 @@ impl Sweep {
         }
         let _ = match scope {
             Scope::Group(group) => signals::send_group(group, libc::SIGTERM),
+            Scope::One(pid) => signals::send(pid, libc::SIGTERM),
             Scope::Tree if self.is_init() => signals::send_everyone(libc::SIGTERM),
             Scope::Tree => agent.map_or(Ok(()), |group| signals::send_group(group, libc::SIGTERM)),
         };
@@ -139,6 +143,11 @@ impl Sweep {
     pub fn term_strangers(&mut self) {
         let all: Vec<Process> = self.strangers.iter().map(|s| s.process).collect();
         self.term_each(all.iter());
+    }
+
+    pub fn living_strangers(&mut self) -> Vec<Process> {
+        self.strangers_left();
+        self.strangers.iter().map(|s| s.process).collect()
     }
 
     pub fn kill_strangers(&self) {
