@@ -14,7 +14,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::protocol::Code;
+use super::protocol::{Code, Error};
 
 /// The longest request: JSON without its prefix or newline.
 pub const REQUEST_MAX: usize = 64 * 1024;
@@ -23,7 +23,7 @@ pub const REPLY_MAX: usize = 1024 * 1024;
 const PREFIX: usize = 4;
 /// The first byte of a frame that holds terminal bytes; JSON cannot begin with it.
 const RAW: u8 = 0x01;
-/// What an emptied buffer may keep; 256 callers that each sent one large request keep no more.
+/// What a buffer may keep for nothing; 256 callers that each sent one large request keep no more.
 const KEPT: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,12 +53,13 @@ pub enum FrameError {
     Truncated,
 }
 
-impl FrameError {
-    pub fn code(self) -> Code {
-        match self {
+impl From<FrameError> for Error {
+    fn from(why: FrameError) -> Error {
+        let code = match why {
             FrameError::TooLarge { .. } => Code::TooLarge,
             FrameError::Empty | FrameError::Truncated => Code::BadFrame,
-        }
+        };
+        Error::new(code, why.to_string())
     }
 }
 
@@ -117,8 +118,7 @@ impl Decoder {
         if let (None, Some(first)) = (self.framing, bytes.first()) {
             self.framing = Some(if *first == 0 { Framing::LengthPrefixed } else { Framing::Lines });
         }
-        self.bytes.drain(..self.start);
-        self.start = 0;
+        self.forget_used();
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -131,7 +131,12 @@ impl Decoder {
             (None, Some(Framing::Lines)) => self.next_line(),
             (None, Some(Framing::LengthPrefixed)) => self.next_prefixed(),
         };
-        found.map_err(|error| self.break_off(error))
+        match found {
+            Ok(None) => self.forget_used(),
+            Ok(Some(_)) => {}
+            Err(error) => self.break_off(error),
+        }
+        found
     }
 
     /// At the end of the stream: a last line without a newline counts, half a prefixed frame is an
@@ -146,7 +151,10 @@ impl Decoder {
                 self.push(b"\n");
                 self.next()
             }
-            (_, true) => Err(self.break_off(FrameError::Truncated)),
+            (_, true) => {
+                self.break_off(FrameError::Truncated);
+                Err(FrameError::Truncated)
+            }
         }
     }
 
@@ -205,19 +213,24 @@ impl Decoder {
     fn consume(&mut self, bytes: usize) {
         self.start += bytes;
         self.searched = 0;
-        if self.start == self.bytes.len() {
-            self.start = 0;
-            self.bytes.clear();
-            self.bytes.shrink_to(KEPT);
+    }
+
+    /// Lets go of frames that were handed out, and of memory that only they needed. Never of what
+    /// growing by doubling has just asked for, or each piece of a slow frame would copy all of it.
+    fn forget_used(&mut self) {
+        self.bytes.drain(..self.start);
+        self.start = 0;
+        let enough = self.bytes.len().max(KEPT);
+        if self.bytes.capacity() > 2 * enough {
+            self.bytes.shrink_to(enough);
         }
     }
 
-    fn break_off(&mut self, error: FrameError) -> FrameError {
+    fn break_off(&mut self, error: FrameError) {
         self.broken = Some(error);
         self.bytes = Vec::new();
         self.start = 0;
         self.searched = 0;
-        error
     }
 }
 

@@ -386,7 +386,11 @@ fn close_on_exec_from(first: RawFd) {
             return;
         }
         // Kernels before 5.11.
-        let limit = libc::sysconf(libc::_SC_OPEN_MAX).clamp(256, 65_536);
+        let limit = match libc::sysconf(libc::_SC_OPEN_MAX) {
+            limit @ 256..65_536 => limit,
+            // Unlimited, or more than anybody opens.
+            _ => 65_536,
+        };
         for fd in first..limit as RawFd {
             libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
         }

@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 #[serde(untagged)]
 pub enum Id {
     Number(Number),
-    Text(String),
+    Text(#[cfg_attr(feature = "schema", schemars(length(max = 256)))] String),
     Bool(bool),
     Null,
 }

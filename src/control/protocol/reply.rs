@@ -143,6 +143,7 @@ pub enum StreamFrame {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Start {
     /// Always true.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
     pub start: bool,
     /// When the supervisor began: `seq` counts from there.
     pub started_at: f64,
@@ -187,6 +188,7 @@ pub struct Dropped {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct End {
     /// Always true.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
     pub end: bool,
 }
 

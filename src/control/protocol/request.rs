@@ -9,6 +9,7 @@ use super::params::Params;
 use super::{Call, Code, Error, Id};
 use crate::control::frame::{self, EncodeError, Framing};
 
+/// What a caller sends. Keys beside these are ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Request {

@@ -1,7 +1,102 @@
-//! The JSON Schema of requests and replies, made from the types.
+//! The JSON Schema of requests and replies, made from the types: `docs/protocol.schema.json`.
 
-use serde_json::Value;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
 
+use super::{
+    Ack, Error, Id, Injected, METHODS, Metrics, PROTOCOL, Pid, Pong, Request, State, Stats, Stopped,
+    StreamFrame, Waited,
+};
+
+/// A document is a request or a reply; `$defs` holds the parts, and `replies.METHOD` what may come
+/// back from one method.
 pub fn schema() -> Value {
-    Value::Null
+    let mut requests = SchemaSettings::draft2020_12().for_deserialize().into_generator();
+    let mut replies = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    requests.subschema_for::<Request>();
+    let (id, error) = (replies.subschema_for::<Id>(), replies.subschema_for::<Error>());
+    let by_method: Vec<(String, Value)> = METHODS
+        .iter()
+        .map(|method| {
+            let answer = json!({"allOf": [reference("Answer"), body_of(method, &mut replies)]});
+            (format!("replies.{method}"), json!({"oneOf": [answer, reference("Refusal")]}))
+        })
+        .collect();
+    let any = by_method.iter().map(|(name, _)| reference(name)).collect::<Vec<_>>();
+
+    let mut defs: Map<String, Value> = requests.take_definitions(true);
+    close_params(defs.get_mut("Request").expect("it was asked for"));
+    for (name, part) in replies.take_definitions(true) {
+        let before = defs.insert(name.clone(), part);
+        // A type that both sides use must mean the same to both.
+        assert!(before.is_none_or(|before| before == defs[&name]), "two schemas for {name}");
+    }
+    defs.insert(
+        "Answer".into(),
+        json!({
+            "description": "It was done.",
+            "type": "object",
+            "properties": {"id": id, "ok": {"const": true}},
+            "required": ["ok"],
+            "not": {"required": ["error"]},
+        }),
+    );
+    defs.insert(
+        "Refusal".into(),
+        json!({
+            "description": "It was not done, and why.",
+            "type": "object",
+            "properties": {"id": id, "ok": {"const": false}, "error": error},
+            "required": ["ok", "error"],
+        }),
+    );
+    defs.extend(by_method);
+    defs.insert("Reply".into(), json!({"anyOf": any}));
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": format!("agentsup control protocol {PROTOCOL}"),
+        "description": "Requests and replies on a supervisor's control socket; docs/protocol.md explains them.",
+        "oneOf": [reference("Request"), reference("Reply")],
+        "$defs": defs,
+    })
+}
+
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/$defs/{name}")})
+}
+
+fn body_of(method: &str, generator: &mut SchemaGenerator) -> Value {
+    fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
+        generator.subschema_for::<T>().to_value()
+    }
+    match method {
+        "ping" => of::<Pong>(generator),
+        "state" => of::<State>(generator),
+        "pid" | "restart" | "resume" => of::<Pid>(generator),
+        "interrupt" | "pause" => of::<Ack>(generator),
+        "inject" => of::<Injected>(generator),
+        "stop" => of::<Stopped>(generator),
+        "events" | "logs" => of::<StreamFrame>(generator),
+        "wait" => of::<Waited>(generator),
+        "stats" => of::<Stats>(generator),
+        "metrics" => of::<Metrics>(generator),
+        _ => panic!("no schema for the reply to `{method}`"),
+    }
+}
+
+/// What serde's attributes cannot say of a flattened enum: keys beside `params` are free, those
+/// within are not, and `params` may be left out when none is needed.
+fn close_params(request: &mut Value) {
+    let methods = request["oneOf"].as_array_mut().expect("one schema for each method");
+    for method in methods {
+        let params = method["properties"].get("params").cloned();
+        let needed = params.as_ref().is_some_and(|params| params.get("required").is_some());
+        let mut params = params.unwrap_or_else(|| json!({"type": "object"}));
+        params["additionalProperties"] = false.into();
+        method["properties"]["params"] = params;
+        if !needed {
+            method["required"] = json!(["method"]);
+        }
+    }
 }

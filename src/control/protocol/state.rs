@@ -27,6 +27,7 @@ pub enum Phase {
     /// A client's name for a phase that a newer supervisor sent.
     #[default]
     #[serde(other)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     Unknown,
 }
 
@@ -41,6 +42,7 @@ pub enum Health {
     /// A client's name for a health that a newer supervisor sent.
     #[default]
     #[serde(other)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     Unknown,
 }
 

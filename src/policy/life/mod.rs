@@ -69,6 +69,11 @@ impl Life {
         self.restarts
     }
 
+    /// When `--timeout` is over.
+    pub fn timeout_at(&self) -> Option<Instant> {
+        self.timeout_at
+    }
+
     pub fn last_code(&self) -> u8 {
         self.last_code
     }
@@ -78,6 +83,7 @@ impl Life {
         let own = match &self.phase {
             Phase::Waiting { until, .. } => Some((*until, Why::Restart)),
             Phase::Preparing { until, .. } | Phase::Telling { until } => Some((*until, Why::HelperTooSlow)),
+            Phase::Restarting { kill_at, .. } => kill_at.map(|at| (at, Why::GraceOver)),
             Phase::Clearing { stop } => Some((stop.deadline(), Why::GraceOver)),
             Phase::Stopping { stop, .. } => return Some((stop.deadline(), Why::GraceOver)),
             Phase::Ended => return None,
@@ -120,27 +126,56 @@ impl Life {
             (Halted, Retry) => self.resume(now),
             (Waiting { .. } | Asking | Halted, Quit) => self.finish(now),
 
+            (Waiting { .. } | Asking, RestartAsked { next }) => self.restart(next, now),
+            (Halted, RestartAsked { next }) => {
+                self.after_halt = next;
+                self.resume(now)
+            }
+            (Running { since, .. }, RestartAsked { next }) => {
+                self.phase = Restarting { next, since, kill_at: Some(now.at + self.rules.grace * 3 / 4) };
+                vec![Effect::TellRestartAsked, Effect::EndAgent(Order::Term)]
+            }
+            (Restarting { next, since, kill_at: Some(at) }, Due) if now.at >= at => {
+                self.phase = Restarting { next, since, kill_at: None };
+                vec![Effect::EndAgent(Order::KillAgent)]
+            }
+            (Restarting { next, since, .. }, Exited(end)) => {
+                let ran = now.at.saturating_duration_since(since);
+                self.last_code = end.code;
+                self.history.note_asked(end, ran, now);
+                self.health = Health::Healthy;
+                let told = Effect::TellExit { class: Class::Asked, end, ran };
+                [vec![told], self.restart(next, now)].concat()
+            }
+
             (Telling { .. }, Notified) => self.finish(now),
             (Telling { until }, Due) if now.at >= until => {
                 [vec![Effect::AbandonHelper], self.finish(now)].concat()
             }
 
             (Clearing { .. } | Preparing { .. } | Starting { .. } | Running { .. }, StopAsked { sender })
-            | (Waiting { .. } | Asking | Halted | Telling { .. }, StopAsked { sender }) => {
+            | (Restarting { .. } | Waiting { .. } | Asking | Halted | Telling { .. }, StopAsked { sender }) => {
                 self.stop(sender, now)
             }
+            (Clearing { .. } | Preparing { .. } | Starting { .. } | Running { .. }, KillAsked)
+            | (Restarting { .. } | Waiting { .. } | Asking | Halted | Telling { .. }, KillAsked) => {
+                self.kill(now)
+            }
             (Clearing { .. } | Preparing { .. } | Starting { .. } | Running { .. }, TerminalGone)
-            | (Waiting { .. } | Asking | Halted | Telling { .. }, TerminalGone) => self.hang_up(now),
+            | (Restarting { .. } | Waiting { .. } | Asking | Halted | Telling { .. }, TerminalGone) => {
+                self.hang_up(now)
+            }
             (Stopping { .. }, event) => self.while_stopping(event, now),
 
             // Too early, too late, or not of interest; one row a phase.
             #[rustfmt::skip]
-            (Clearing { .. }, Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | Quit | Notified | TreeGone)
-            | (Preparing { .. }, LeftoversGone | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | Quit | Notified | TreeGone | Due)
-            | (Starting { .. }, LeftoversGone | Prepared { .. } | Retry | Quit | Notified | TreeGone | Due)
+            (Clearing { .. }, Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | RestartAsked { .. } | Quit | Notified | TreeGone)
+            | (Preparing { .. }, LeftoversGone | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | RestartAsked { .. } | Quit | Notified | TreeGone | Due)
+            | (Starting { .. }, LeftoversGone | Prepared { .. } | Retry | RestartAsked { .. } | Quit | Notified | TreeGone | Due)
             | (Running { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Retry | Quit | Notified | TreeGone | Due)
             | (Waiting { .. } | Asking | Halted, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Notified | TreeGone | Due)
-            | (Telling { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | Quit | TreeGone | Due)
+            | (Restarting { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Retry | RestartAsked { .. } | Quit | Notified | TreeGone | Due)
+            | (Telling { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | RestartAsked { .. } | Quit | TreeGone | Due)
             | (Ended, _) => vec![],
         }
     }

@@ -48,6 +48,14 @@ impl Life {
         self.begin_stop(Ending::OfAgent, Some(Request { sender, at: now.at }), now)
     }
 
+    /// No grace: everything is dead at once, or never.
+    pub(super) fn kill(&mut self, now: Now) -> Vec<Effect> {
+        let mut effects = self.begin_stop(Ending::OfAgent, None, now);
+        effects.retain(|effect| !matches!(effect, Effect::Tree(Order::Term)));
+        effects.extend(self.while_stopping(Event::KillAsked, now));
+        effects
+    }
+
     pub(super) fn hang_up(&mut self, now: Now) -> Vec<Effect> {
         self.begin_stop(Ending::OfAgent, None, now)
     }
@@ -63,7 +71,9 @@ impl Life {
 
     fn begin_stop(&mut self, code: Ending, asked: Option<Request>, now: Now) -> Vec<Effect> {
         let (agent, since) = match self.phase {
-            Phase::Starting { since, .. } | Phase::Running { since, .. } => (Agent::Alive, since),
+            Phase::Starting { since, .. }
+            | Phase::Running { since, .. }
+            | Phase::Restarting { since, .. } => (Agent::Alive, since),
             Phase::Clearing { .. }
             | Phase::Preparing { .. }
             | Phase::Waiting { .. }
@@ -99,6 +109,7 @@ impl Life {
                     Some(_) => stop.hurry(now.at),
                 }
             }
+            Event::KillAsked => stop.hurry(now.at),
             Event::Exited(end) if stop.agent() == Agent::Alive => {
                 let ran = now.at.saturating_duration_since(*since);
                 self.last_code = end.code;
@@ -118,6 +129,7 @@ impl Life {
             | Event::SpawnFailed { .. }
             | Event::Exited(_)
             | Event::Retry
+            | Event::RestartAsked { .. }
             | Event::Quit
             | Event::Notified => vec![],
         };

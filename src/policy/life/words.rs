@@ -55,6 +55,12 @@ pub enum Phase {
     /// A clean exit: the operator decides.
     Asking,
     Halted,
+    /// Somebody asked for another start: the agent is being ended, and until `kill_at` kindly.
+    Restarting {
+        next: Next,
+        since: Instant,
+        kill_at: Option<Instant>,
+    },
     /// Halted and about to end, once somebody has been told.
     Telling {
         until: Instant,
@@ -92,8 +98,14 @@ pub enum Event {
     /// Nobody is at the terminal any more: a stop, but never impatience, because a closing window
     /// says so several times.
     TerminalGone,
-    /// The operator wants it started again.
+    /// The operator wants it started again, now that nothing runs.
     Retry,
+    /// A caller wants it started again, whether it runs or not.
+    RestartAsked {
+        next: Next,
+    },
+    /// A caller wants everything dead.
+    KillAsked,
     /// The operator wants to leave, now that nothing runs.
     Quit,
     Notified,
@@ -125,6 +137,9 @@ pub enum Effect {
     TellContinueFailed,
     TellHalt(HaltReason),
     TellResumed,
+    TellRestartAsked,
+    /// TERM or KILL to the agent and what it runs, not to what it left behind earlier.
+    EndAgent(Order),
     TellStopping {
         timed_out: bool,
     },

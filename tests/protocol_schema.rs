@@ -1,0 +1,198 @@
+//! `docs/protocol.schema.json` against the types it is made from, and against real documents.
+//! `AGENTSUP_BLESS=1 cargo test --test protocol_schema` writes it anew.
+
+use std::fs;
+use std::path::Path;
+
+use agentsup::control::protocol::{
+    Ack, Activity, Body, Call, Code, Dropped, End, Event, EventFrame, Exit, Health, Id, Injected, LogLine,
+    METHODS, Metrics, Mode, Phase, Pid, Pong, Reply, Request, Start, State, Stats, Stopped, StreamFrame,
+    Tree, UNBUILT, WaitFor, Waited, Wake, schema,
+};
+use boon::{Compiler, SchemaIndex, Schemas};
+use serde_json::{Value, json};
+
+const FILE: &str = "docs/protocol.schema.json";
+
+#[test]
+fn the_schema_in_the_docs_is_the_one_of_the_types() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(FILE);
+    let built = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+    if std::env::var_os("AGENTSUP_BLESS").is_some() {
+        fs::write(&path, &built).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == built,
+        "{FILE} is not the schema of the types: AGENTSUP_BLESS=1 cargo test --test protocol_schema"
+    );
+}
+
+/// One part of the schema, to hold documents against.
+struct Part {
+    schemas: Schemas,
+    index: SchemaIndex,
+}
+
+impl Part {
+    fn of(name: &str) -> Part {
+        let mut compiler = Compiler::new();
+        compiler.add_resource("mem:///protocol.json", schema()).unwrap();
+        let mut schemas = Schemas::new();
+        let index = compiler.compile(&format!("mem:///protocol.json#/$defs/{name}"), &mut schemas).unwrap();
+        Part { schemas, index }
+    }
+
+    fn takes(&self, document: &Value) -> bool {
+        self.schemas.validate(document, self.index).is_ok()
+    }
+
+    fn must_take(&self, document: &Value) {
+        if let Err(why) = self.schemas.validate(document, self.index) {
+            panic!("{document:#}\n{why:#}");
+        }
+    }
+}
+
+fn calls() -> Vec<Call> {
+    vec![
+        Call::Ping,
+        Call::State { why: true, deep: false },
+        Call::Pid,
+        Call::Restart { mode: Mode::Fresh },
+        Call::Interrupt,
+        Call::Pause,
+        Call::Resume,
+        Call::Inject { bytes: b"\x03\xff".to_vec() },
+        Call::Stop { graceful: false },
+        Call::Events { since: Some(7), follow: true },
+        Call::Events { since: None, follow: false },
+        Call::Logs { lines: 3, follow: true },
+        Call::Wait { until: WaitFor::Exit, timeout_ms: Some(1) },
+        Call::Wait { until: WaitFor::Ready, timeout_ms: None },
+        Call::Stats,
+        Call::Metrics,
+    ]
+}
+
+#[test]
+fn what_a_client_sends_fits_the_schema_and_is_understood() {
+    let requests = Part::of("Request");
+    let mut seen = Vec::new();
+    for call in calls() {
+        for id in [None, Some(Id::from(7)), Some(Id::Text("a".into())), Some(Id::Bool(true)), Some(Id::Null)]
+        {
+            let request = Request { id, call: call.clone() };
+            let document = serde_json::to_value(&request).unwrap();
+            assert_eq!(document["method"], call.method());
+            requests.must_take(&document);
+            assert_eq!(Request::parse(document.to_string().as_bytes()), Ok(request));
+        }
+        seen.push(call.method());
+    }
+    seen.dedup();
+    assert_eq!(seen, METHODS);
+    assert!(UNBUILT.iter().all(|name| !METHODS.contains(name)));
+}
+
+#[test]
+fn schema_and_parser_agree_on_what_is_wrong() {
+    let requests = Part::of("Request");
+    let agreed = [
+        (json!({"method": "ping"}), None),
+        (json!({"method": "ping", "params": {}}), None),
+        (json!({"method": "ping", "trace": "x"}), None),
+        (json!({"method": "restart"}), None),
+        (json!({"method": "stop", "params": {}}), None),
+        (json!({"method": "wait", "params": {"for": "halted"}}), None),
+        (json!({"method": "ping", "params": {"x": 1}}), Some(Code::BadParams)),
+        (json!({"method": "ping", "params": [1]}), Some(Code::BadParams)),
+        (json!({"method": "restart", "params": {"mode": "hard"}}), Some(Code::BadParams)),
+        (json!({"method": "restart", "params": {"Mode": "fresh"}}), Some(Code::BadParams)),
+        (json!({"method": "stop", "params": {"graceful": "no"}}), Some(Code::BadParams)),
+        (json!({"method": "inject"}), Some(Code::BadParams)),
+        (json!({"method": "inject", "params": {"bytes": 3}}), Some(Code::BadParams)),
+        (json!({"method": "wait", "params": {"timeout_ms": 5}}), Some(Code::BadParams)),
+        (json!({"method": "events", "params": {"since": -1}}), Some(Code::BadParams)),
+        (json!({"method": "sing"}), Some(Code::UnknownMethod)),
+        (json!({"method": "attach"}), Some(Code::Unsupported)),
+        (json!({"method": 7}), Some(Code::BadRequest)),
+        (json!({"id": [1], "method": "ping"}), Some(Code::BadRequest)),
+        (json!({"id": 1}), Some(Code::BadRequest)),
+        (json!(["ping"]), Some(Code::BadRequest)),
+    ];
+    for (document, code) in agreed {
+        let parsed = Request::parse(document.to_string().as_bytes());
+        assert_eq!(parsed.err().map(|(_, error)| error.code), code, "{document}");
+        assert_eq!(requests.takes(&document), code.is_none(), "{document}");
+    }
+}
+
+fn state() -> State {
+    State {
+        session: "s".into(),
+        pid: Some(42),
+        running: true,
+        phase: Phase::Running,
+        health: Health::Healthy,
+        activity: Activity::Unknown,
+        last_exit: Some(137),
+        exits: vec![Exit { at: 1.5, code: 137, signal: Some("SIGKILL".into()), ..Exit::default() }],
+        wake: Some(Wake { at: 2.0, in_ms: 5, why: "restart".into() }),
+        tree: Some(Tree::default()),
+        ..State::default()
+    }
+}
+
+/// Each method with each of its answers.
+fn answers() -> Vec<(&'static str, Body)> {
+    let stream = |frame| Body::Stream(frame);
+    let waited = Waited { reason: WaitFor::Exit, code: Some(3), pid: None };
+    let event = Event { seq: 1, at: 1.25, name: "claude_exit".into(), ..Event::default() };
+    vec![
+        ("ping", Body::Pong(Pong { version: "0.1.0".into(), protocol: 1, session: "s".into() })),
+        ("state", Body::State(Box::new(state()))),
+        ("pid", Body::Pid(Pid { pid: 42 })),
+        ("restart", Body::Pid(Pid { pid: 42 })),
+        ("interrupt", Body::Ack(Ack {})),
+        ("pause", Body::Ack(Ack {})),
+        ("resume", Body::Pid(Pid { pid: 42 })),
+        ("inject", Body::Injected(Injected { n: 3 })),
+        ("stop", Body::Stopped(Stopped { already: true })),
+        ("events", stream(StreamFrame::Start(Start { start: true, started_at: 1.0, newest: 0 }))),
+        ("events", stream(StreamFrame::Event(EventFrame { event }))),
+        ("events", stream(StreamFrame::Dropped(Dropped { dropped: 3 }))),
+        ("logs", stream(StreamFrame::Log(LogLine { line: "[1] [supervisor] halted".into() }))),
+        ("logs", stream(StreamFrame::End(End { end: true }))),
+        ("wait", Body::Waited(waited)),
+        ("stats", Body::Stats(Box::new(Stats::default()))),
+        ("metrics", Body::Metrics(Metrics { text: String::new() })),
+    ]
+}
+
+#[test]
+fn what_a_supervisor_answers_fits_the_schema_of_its_method() {
+    let mut seen = Vec::new();
+    let replies = Part::of("Reply");
+    for (method, body) in answers() {
+        let part = Part::of(&format!("replies.{method}"));
+        for id in [None, Some(Id::from(7)), Some(Id::Null)] {
+            let document = serde_json::to_value(Reply::ok(id, body.clone())).unwrap();
+            part.must_take(&document);
+            replies.must_take(&document);
+        }
+        for code in Code::ALL {
+            let refusal = serde_json::to_value(Reply::error(Some(Id::from(7)), *code, "why")).unwrap();
+            assert_eq!(refusal["error"]["code"], code.as_str());
+            part.must_take(&refusal);
+        }
+        let other = json!({"ok": true, "error": {"code": "INTERNAL", "message": ""}});
+        assert!(!part.takes(&other), "{method} takes {other}");
+        seen.push(method);
+    }
+    seen.dedup();
+    assert_eq!(seen, METHODS);
+    let pid = Part::of("replies.pid");
+    assert!(!pid.takes(&json!({"ok": true})));
+    assert!(!pid.takes(&json!({"ok": false, "error": {"code": "ODD", "message": ""}})));
+}
