@@ -3,19 +3,21 @@
 use argh::{ArgsInfo, FlagInfo, FromArgs};
 
 use super::Failure;
+use super::client as verbs;
+use super::client::args as client;
 use super::words::Word;
 
 /// Verbs that the design names and that do not work yet.
 #[rustfmt::skip]
-pub const UNBUILT_VERBS: [&str; 36] = [
-    "state", "pid", "restart", "interrupt", "pause", "resume", "stop", "inject", "send", "attach", "screen",
-    "transcript", "logs", "events", "wait", "health", "stats", "metrics",
+pub const UNBUILT_VERBS: [&str; 20] = [
+    "send", "attach", "screen", "transcript",
     "trigger", "triggers", "ack", "progress", "unblock", "hook", "permission", "question", "heartbeat",
     "idle", "done", "describe",
-    "ls", "prune", "claim", "claims", "commits",
+    "claim", "claims", "commits",
     "tree",
 ];
 
+/// Those with a COMMAND; `client::VERBS` are the others.
 pub const VERBS: [&str; 3] = ["run", "init", "explain"];
 
 #[derive(FromArgs, ArgsInfo)]
@@ -24,12 +26,14 @@ pub const VERBS: [&str; 3] = ["run", "init", "explain"];
                    or as a plain process, with a working directory and an environment that are\n\
                    always the same, restarts it by a written policy, reaps every orphan and logs\n\
                    what it does.",
-    usage = "VERB [options] [--] COMMAND [ARGS...]",
+    usage = "VERB [options] [--] [COMMAND [ARGS...]]",
     help_triggers("-h", "--help", "help"),
     example = "{command_name} run -- claude\n\
                {command_name} run --restart always --cwd /work -- codex\n\
                {command_name} init -- make test\n\
-               {command_name} explain -- claude -p 'fix the build'",
+               {command_name} explain -- claude -p 'fix the build'\n\
+               {command_name} ls\n\
+               {command_name} restart my-session",
     note = "`{command_name} help VERB` shows a verb's options, exit codes and examples."
 )]
 #[allow(dead_code, reason = "verbs are told apart before argh; declared for the help")]
@@ -49,6 +53,23 @@ enum Verb {
     Run(Run),
     Init(Init),
     Explain(Explain),
+    State(client::State),
+    Pid(client::Pid),
+    Ping(client::Ping),
+    Restart(client::Restart),
+    Interrupt(client::Interrupt),
+    Pause(client::Pause),
+    Resume(client::Resume),
+    Stop(client::Stop),
+    Inject(client::Inject),
+    Events(client::Events),
+    Logs(client::Logs),
+    Wait(client::Wait),
+    Health(client::Health),
+    Stats(client::Stats),
+    Metrics(client::Metrics),
+    Ls(client::Ls),
+    Prune(client::Prune),
 }
 
 #[derive(FromArgs, ArgsInfo)]
@@ -148,8 +169,8 @@ pub struct Run {
     #[argh(option, arg_name = "exit|prompt|restart")]
     pub on_clean: Option<Word>,
 
-    /// exit|wait: what to do when the agent failed too often in a row (default: wait with a
-    /// terminal on stdin, else exit)
+    /// exit|wait: what to do when the agent failed too often in a row; a wait ends with a key or
+    /// `agentsup resume` (default: wait with a terminal on stdin, else exit)
     #[argh(option, arg_name = "exit|wait")]
     pub on_halt: Option<Word>,
 
@@ -161,7 +182,21 @@ pub struct Run {
     #[argh(option, arg_name = "DURATION")]
     pub timeout: Option<Word>,
 
-    /// FILE in TOML with [run], [policy], [halt] and [log]; a flag wins over it (default:
+    /// OCTAL mode of the control socket: 0600, 0660 or 0666 (default: 0600; 0660 with
+    /// --socket-group)
+    #[argh(option, arg_name = "OCTAL")]
+    pub socket_mode: Option<Word>,
+
+    /// GID or NAME of the group that the control socket belongs to; its members may look, and more
+    /// only where [access] in the config file says so
+    #[argh(option, arg_name = "GID|NAME")]
+    pub socket_group: Option<Word>,
+
+    /// answer no callers: no verb reaches this supervisor
+    #[argh(switch)]
+    pub no_socket: bool,
+
+    /// FILE in TOML with [run], [policy], [halt], [access] and [log]; a flag wins over it (default:
     /// $AGENTSUP_CONFIG, else none)
     #[argh(option, arg_name = "FILE")]
     pub config: Option<Word>,
@@ -238,22 +273,27 @@ pub fn help(verb: Option<&str>) -> Result<String, Failure> {
         Some("run") => help_of::<Run>(&["agentsup", "run"]),
         Some("init") => help_of::<Init>(&["agentsup", "init"]),
         Some("explain") => help_of::<Explain>(&["agentsup", "explain"]),
-        Some(other) => return Err(unknown_verb(other)),
+        Some(other) => verbs::help(other).ok_or_else(|| unknown_verb(other))?,
     };
     Ok(text)
 }
 
-fn help_of<T: FromArgs>(command_name: &[&str]) -> String {
+pub fn help_of<T: FromArgs>(command_name: &[&str]) -> String {
     let text = T::from_args(command_name, &["--help"]).err().map(|early| early.output).unwrap_or_default();
     // argh indents the empty lines between notes too.
     text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
+}
+
+/// Of those that work.
+pub fn every_verb() -> impl Iterator<Item = &'static str> {
+    VERBS.into_iter().chain(verbs::VERBS.iter().copied())
 }
 
 pub fn unknown_verb(word: &str) -> Failure {
     if UNBUILT_VERBS.contains(&word) {
         return Failure::usage(format!("the verb {word} is not built yet"));
     }
-    let hint = match super::names::nearest(word, VERBS.into_iter().chain(UNBUILT_VERBS)) {
+    let hint = match super::names::nearest(word, every_verb().chain(UNBUILT_VERBS)) {
         Some(meant) => format!("did you mean {meant}?"),
         None => format!("to supervise it as a command: agentsup run -- {word}"),
     };
@@ -266,9 +306,10 @@ mod tests {
 
     /// The options of `run` that DESIGN lists, in its order, without those that are not built.
     #[rustfmt::skip]
-    const DESIGNED: [&str; 18] = [
+    const DESIGNED: [&str; 21] = [
         "--document", "--session", "--label", "--cwd", "--dir", "--env", "--pass-env", "--agent", "--prompt",
-        "--start", "--io", "--size", "--restart", "--on-clean", "--on-halt", "--grace", "--timeout", "--config",
+        "--start", "--io", "--size", "--restart", "--on-clean", "--on-halt", "--grace", "--timeout",
+        "--socket-mode", "--socket-group", "--no-socket", "--config",
     ];
 
     #[test]
@@ -283,13 +324,13 @@ mod tests {
 
     #[test]
     fn help_fits_80_columns_and_teaches() {
-        for verb in [None, Some("run"), Some("init"), Some("explain")] {
+        for verb in [None].into_iter().chain(every_verb().map(Some)) {
             let text = help(verb).unwrap();
             for line in text.lines() {
                 assert!(line.chars().count() <= 80, "{line}");
                 assert_eq!(line, line.trim_end());
             }
-            assert!(text.contains("\nExamples:\n  agentsup "), "{verb:?}");
+            assert!(text.contains("\nExamples:\n  "), "{verb:?}");
             assert_eq!(text.contains("Exit codes:"), verb.is_some(), "{verb:?}");
         }
         for name in ["AGENTSUP_CONFIG", "AGENTSUP_DIR", "AGENTSUP_SESSION", "XDG_RUNTIME_DIR"] {
@@ -300,7 +341,7 @@ mod tests {
     #[test]
     fn top_help_lists_the_verbs() {
         let text = help(None).unwrap();
-        for verb in VERBS {
+        for verb in every_verb() {
             assert!(text.contains(&format!("\n  {verb} ")), "{verb}");
             assert!(!UNBUILT_VERBS.contains(&verb));
         }
@@ -309,7 +350,8 @@ mod tests {
     #[test]
     fn a_wrong_verb_gets_the_right_advice() {
         for (word, message) in [
-            ("state", "the verb state is not built yet"),
+            ("attach", "the verb attach is not built yet"),
+            ("restrat", "unknown verb restrat; did you mean restart?"),
             ("rnu", "unknown verb rnu; did you mean run?"),
             ("explian", "unknown verb explian; did you mean explain?"),
             ("claude", "unknown verb claude; to supervise it as a command: agentsup run -- claude"),

@@ -57,6 +57,12 @@ pub struct Asked {
     pub grace: Option<Duration>,
     #[serde(deserialize_with = "value::positive_duration")]
     pub timeout: Option<Duration>,
+    #[serde(deserialize_with = "value::mode")]
+    pub socket_mode: Option<u32>,
+    /// A number or a name: not looked up yet.
+    #[serde(deserialize_with = "value::group")]
+    pub socket_group: Option<String>,
+    pub no_socket: Option<bool>,
     /// The rest has no flag.
     #[serde(deserialize_with = "value::texts")]
     pub allowed_dirs: Vec<String>,
@@ -86,6 +92,9 @@ pub fn from_flags(run: Run) -> Result<Asked, Failure> {
         on_halt: run.on_halt.map(|word| read("--on-halt", word, Named::parse)).transpose()?,
         grace: run.grace.map(|word| read("--grace", word, duration::parse)).transpose()?,
         timeout: run.timeout.map(|word| read("--timeout", word, duration::parse_positive)).transpose()?,
+        socket_mode: run.socket_mode.map(|word| read("--socket-mode", word, mode)).transpose()?,
+        socket_group: run.socket_group.map(|word| text("--socket-group", word)).transpose()?,
+        no_socket: run.no_socket.then_some(true),
         allowed_dirs: Vec::new(),
         continue_args: Vec::new(),
         before_spawn: Vec::new(),
@@ -98,7 +107,16 @@ pub fn read<T>(flag: &str, word: Word, parse: fn(&str) -> Result<T, String>) -> 
     parse(text).map_err(|error| Failure::usage(format!("{flag}: {error}")))
 }
 
-fn text(flag: &str, word: Word) -> Result<String, Failure> {
+/// A socket knows only reading and writing, and a caller needs both; its owner is always let in.
+pub fn mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
+    match mode {
+        Some(mode) if mode & 0o600 == 0o600 && mode & !0o666 == 0 => Ok(mode),
+        _ => Err(format!("`{text}` is no mode for a socket; expected 0600, 0660, 0606 or 0666")),
+    }
+}
+
+pub fn text(flag: &str, word: Word) -> Result<String, Failure> {
     read(flag, word, |text| Ok(non_empty(text)?.to_string()))
 }
 
@@ -183,7 +201,8 @@ mod tests {
     fn every_flag_arrives_in_its_field() {
         let line = "--document d.md --session s1 --label a=b --label c= --cwd /w --dir /s --env A=b=c --env B= \
                     --pass-env X_* --agent claude --prompt @p --start continue --io inherit --size 80x24 \
-                    --restart always --on-clean restart --on-halt exit --grace 500ms --timeout 2h true";
+                    --restart always --on-clean restart --on-halt exit --grace 500ms --timeout 2h \
+                    --socket-mode 0660 --socket-group users --no-socket true";
         let asked = asked(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
         let wanted = Asked {
             document: Some("d.md".into()),
@@ -203,6 +222,9 @@ mod tests {
             on_halt: Some(OnHalt::Exit),
             grace: Some(Duration::from_millis(500)),
             timeout: Some(Duration::from_secs(7200)),
+            socket_mode: Some(0o660),
+            socket_group: Some("users".into()),
+            no_socket: Some(true),
             ..Asked::default()
         };
         assert_eq!(asked, wanted);
@@ -221,6 +243,15 @@ mod tests {
             ),
             ("--env==x", "--env: the name is empty; expected NAME=VALUE"),
             ("--label=a b=c", "--label: `a b=c` is not a label; expected KEY=VALUE, the key without blanks"),
+            (
+                "--socket-mode=0700",
+                "--socket-mode: `0700` is no mode for a socket; expected 0600, 0660, 0606 or 0666",
+            ),
+            (
+                "--socket-mode=+660",
+                "--socket-mode: `+660` is no mode for a socket; expected 0600, 0660, 0606 or 0666",
+            ),
+            ("--socket-group=", "--socket-group: the value is empty"),
             ("--cwd=", "--cwd: the path is empty"),
             ("--session=", "--session: the value is empty"),
         ] {

@@ -4,16 +4,18 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use nix::unistd::Group;
+
 use super::Failure;
 use super::args::Run;
 use super::asked;
 use super::config;
 use super::prompt;
-use super::settings::{Choices, settle};
+use super::settings::{Choices, SocketChoices, settle};
 use super::words::{Cut, Word, through_argh};
 use super::world::World;
 use crate::session::{Document, Refusal, SessionId, StateDir, Wish, id, state_dir};
-use crate::supervisor::settings::Settings;
+use crate::supervisor::settings::{Settings, SocketSettings};
 
 #[derive(Debug)]
 pub struct Ground {
@@ -22,6 +24,7 @@ pub struct Ground {
     /// Where the state dir may be, best first.
     pub dirs: Vec<StateDir>,
     prompt: Option<String>,
+    socket: Option<SocketSettings>,
 }
 
 pub fn ground(verb: &str, cut: &Cut, world: &World) -> Result<Ground, Failure> {
@@ -36,10 +39,12 @@ pub fn ground(verb: &str, cut: &Cut, world: &World) -> Result<Ground, Failure> {
     let document = choices.document.as_ref().map(|path| Document::read(&world.started_in.join(path)));
     let document = document.transpose().map_err(refused)?;
     let session = session(&choices, document.as_ref(), world)?;
-    let dirs = dirs(&choices, document.as_ref(), world);
+    let beside = document.as_ref().and_then(|document| document.path.parent()).unwrap_or(&world.started_in);
+    let dirs = dirs(choices.dir.as_deref(), beside, world);
+    let socket = choices.socket.as_ref().map(socket).transpose()?;
     let prompt =
         choices.prompt.as_ref().map(|written| prompt::read(written, &world.started_in)).transpose()?;
-    Ok(Ground { choices, session, dirs, prompt })
+    Ok(Ground { choices, session, dirs, prompt, socket })
 }
 
 fn config_path(flag: Option<Word>, world: &World) -> Result<Option<PathBuf>, Failure> {
@@ -63,10 +68,10 @@ fn session(choices: &Choices, document: Option<&Document>, world: &World) -> Res
     id::settle(choices.session.as_deref(), document, from_env.as_deref(), &fresh).map_err(refused)
 }
 
-fn dirs(choices: &Choices, document: Option<&Document>, world: &World) -> Vec<StateDir> {
-    let beside = document.and_then(|document| document.path.parent()).unwrap_or(&world.started_in);
+/// Where the state dir may be, best first; the project's is looked for from `beside` upwards.
+pub fn dirs(flag: Option<&Path>, beside: &Path, world: &World) -> Vec<StateDir> {
     // A relative path would move with the process.
-    let flag = choices.dir.as_ref().map(|dir| world.started_in.join(dir));
+    let flag = flag.map(|dir| world.started_in.join(dir));
     let from_env = world.var("AGENTSUP_DIR").map(|dir| world.started_in.join(dir));
     state_dir::candidates(
         flag.as_deref(),
@@ -75,6 +80,28 @@ fn dirs(choices: &Choices, document: Option<&Document>, world: &World) -> Vec<St
         world.var("XDG_RUNTIME_DIR").map(Path::new),
         world.uid,
     )
+}
+
+fn socket(choices: &SocketChoices) -> Result<SocketSettings, Failure> {
+    let group = choices.group.as_deref().map(|group| match group.parse::<u32>() {
+        Ok(gid) => Ok(gid),
+        Err(_) => match Group::from_name(group) {
+            Ok(Some(found)) => Ok(found.gid.as_raw()),
+            Ok(None) => Err(Failure::refused(format!(
+                "socket_group: there is no group `{group}` here; give its number"
+            ))),
+            Err(errno) => Err(Failure::refused(format!(
+                "socket_group: `{group}` cannot be looked up: {}; give its number",
+                errno.desc()
+            ))),
+        },
+    });
+    Ok(SocketSettings {
+        mode: choices.mode,
+        group: group.transpose()?,
+        access_group: choices.access_group,
+        access_outside: choices.access_outside,
+    })
 }
 
 pub fn refused(Refusal(why): Refusal) -> Failure {
@@ -109,6 +136,7 @@ impl Ground {
             on_halt: choices.on_halt,
             grace: choices.grace,
             timeout: choices.timeout,
+            socket: self.socket,
             crash: choices.crash,
             before_spawn: choices.before_spawn,
             halt_notify: choices.halt_notify,

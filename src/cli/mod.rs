@@ -4,6 +4,7 @@
 //! words → `args` → `asked` (flags) ⎫
 //!        config → `asked` (file)   ⎬ `settings` → `ground` (what is on disk) → `run`, `explain`
 //!                     `world`      ⎭
+//! `client` holds the verbs that ask a supervisor which runs already.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
@@ -13,6 +14,7 @@ use crate::supervisor::settings::CannotStart;
 
 pub mod args;
 pub mod asked;
+pub mod client;
 pub mod config;
 pub mod duration;
 pub mod explain;
@@ -72,7 +74,10 @@ pub fn go(argv: &[OsString]) -> Result<u8, Failure> {
         Some(option) if option.starts_with('-') && option != "-" => Err(Failure::usage(format!(
             "unknown option {option}; a verb comes first, as in: agentsup run [options] -- COMMAND"
         ))),
-        _ => Err(args::unknown_verb(&verb.to_string_lossy())),
+        other => match other.and_then(|verb| client::go(verb, rest)) {
+            Some(done) => done,
+            None => Err(args::unknown_verb(&verb.to_string_lossy())),
+        },
     }
 }
 
@@ -100,7 +105,7 @@ mod tests {
     fn usage_errors_are_2_and_refusals_78() {
         for (line, code) in [
             ("nonsense", 2),
-            ("state", 2),
+            ("attach", 2),
             ("--frob", 2),
             ("-- run", 2),
             ("help nonsense", 2),

@@ -1,5 +1,7 @@
 //! The words of flags and config files for values that are enums, and the nearest word to a typo.
 
+use crate::control::access::Role;
+use crate::control::protocol::{Mode, WaitFor};
 use crate::policy::crash::{OnClean, OnHalt, Restart};
 use crate::session::Start;
 use crate::supervisor::settings::Io;
@@ -41,6 +43,29 @@ impl Named for OnClean {
 
 impl Named for OnHalt {
     const NAMES: &'static [(&'static str, OnHalt)] = &[("exit", OnHalt::Exit), ("wait", OnHalt::Wait)];
+}
+
+/// `[access] group` has only the last two.
+impl Named for Role {
+    const NAMES: &'static [(&'static str, Role)] = &[
+        ("agent", Role::Agent),
+        ("peer", Role::Peer),
+        ("observer", Role::Observer),
+        ("operator", Role::Operator),
+    ];
+}
+
+impl Named for Mode {
+    const NAMES: &'static [(&'static str, Mode)] = &[("fresh", Mode::Fresh), ("continue", Mode::Continue)];
+}
+
+impl Named for WaitFor {
+    const NAMES: &'static [(&'static str, WaitFor)] = &[
+        ("ready", WaitFor::Ready),
+        ("exit", WaitFor::Exit),
+        ("halted", WaitFor::Halted),
+        ("idle", WaitFor::Idle),
+    ];
 }
 
 fn choices<T: Named>() -> String {
@@ -106,6 +131,9 @@ mod tests {
         reads_back::<Restart>();
         reads_back::<OnClean>();
         reads_back::<OnHalt>();
+        reads_back::<Role>();
+        reads_back::<Mode>();
+        reads_back::<WaitFor>();
     }
 
     #[test]

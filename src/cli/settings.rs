@@ -10,9 +10,12 @@ use super::config::Config;
 use super::duration;
 use super::names::Named;
 use super::world::{Stdin, World};
+use crate::control::access::Role;
 use crate::policy::crash::{Backoff, Numbers, OnClean, OnHalt, Restart};
 use crate::session::{Profile, Start};
 use crate::supervisor::settings::{Io, Size};
+
+mod socket;
 
 /// Below the 10 s after which Docker kills.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(8);
@@ -41,6 +44,8 @@ pub struct Choices {
     pub on_halt: OnHalt,
     pub grace: Duration,
     pub timeout: Option<Duration>,
+    /// None: no callers are answered.
+    pub socket: Option<SocketChoices>,
     pub allowed_dirs: Vec<String>,
     pub continue_args: Vec<String>,
     pub before_spawn: Vec<String>,
@@ -51,6 +56,15 @@ pub struct Choices {
     pub config: Option<PathBuf>,
     /// For `explain`: each setting once, in the order in which it is shown.
     pub origins: Vec<Origin>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketChoices {
+    pub mode: u32,
+    /// As written: not looked up yet.
+    pub group: Option<String>,
+    pub access_group: Role,
+    pub access_outside: Role,
 }
 
 /// Where a setting comes from.
@@ -132,7 +146,12 @@ pub fn settle(
         Stdin::Null | Stdin::Data => (OnHalt::Exit, "default (no terminal on stdin)"),
     };
     let on_halt = pick.choice("on_halt", flags.on_halt, file.on_halt, on_halt_default);
-    contradictions(both_flags, &restart, &on_clean, &on_halt, world)?;
+    let wants = (
+        (flags.socket_mode, flags.socket_group, flags.no_socket),
+        (file.socket_mode, file.socket_group, file.no_socket),
+    );
+    let socket = socket::settle(&mut pick, wants, &config.access)?;
+    contradictions(both_flags, &restart, &on_clean, (&on_halt, socket.is_some()), world)?;
 
     let show = |time: &Duration| duration::show(*time);
     let grace = pick.one("grace", flags.grace, file.grace, (DEFAULT_GRACE, "default"), show);
@@ -162,6 +181,7 @@ pub fn settle(
         on_halt: on_halt.value,
         grace: grace.value,
         timeout,
+        socket,
         allowed_dirs: file.allowed_dirs,
         continue_args: file.continue_args,
         before_spawn: file.before_spawn,
@@ -181,7 +201,7 @@ fn contradictions(
     (io_flag, size_flag): (Option<Io>, Option<Size>),
     restart: &Chosen<Restart>,
     on_clean: &Chosen<OnClean>,
-    on_halt: &Chosen<OnHalt>,
+    (on_halt, has_socket): (&Chosen<OnHalt>, bool),
     world: &World,
 ) -> Result<(), Failure> {
     let clash = |why: &str| {
@@ -211,10 +231,10 @@ fn contradictions(
                 on_clean.source
             )));
         }
-        if on_halt.value == OnHalt::Wait {
+        if on_halt.value == OnHalt::Wait && !has_socket {
             return Err(Failure::refused(format!(
-                "on_halt wait ({}): there is no terminal on stdin, and nothing else can end the wait yet; \
-                 use --on-halt exit",
+                "on_halt wait ({}): there is no terminal on stdin and no socket, so nothing could end the \
+                 wait; use --on-halt exit, or leave out --no-socket",
                 on_halt.source
             )));
         }
@@ -225,13 +245,13 @@ fn contradictions(
     Ok(())
 }
 
-struct Chosen<T> {
-    value: T,
-    source: String,
+pub(super) struct Chosen<T> {
+    pub(super) value: T,
+    pub(super) source: String,
 }
 
 /// Takes the flag, else the file, else the default, and writes down which.
-struct Picker {
+pub(super) struct Picker {
     config: Option<PathBuf>,
     origins: Vec<Origin>,
 }
@@ -250,7 +270,7 @@ impl Picker {
         self.origins.push(Origin { name: name.to_string(), value, source: source.to_string() });
     }
 
-    fn one<T>(
+    pub(super) fn one<T>(
         &mut self,
         name: &str,
         flag: Option<T>,
@@ -267,7 +287,7 @@ impl Picker {
         Chosen { value, source }
     }
 
-    fn choice<T: Named>(
+    pub(super) fn choice<T: Named>(
         &mut self,
         name: &str,
         flag: Option<T>,

@@ -16,8 +16,7 @@ use super::Failure;
 use super::names::nearest;
 
 /// Options of `run` that the design names and that do not work yet: refused, never ignored.
-pub const UNBUILT_OPTIONS: [&str; 5] =
-    ["--no-hooks", "--ready-fd", "--record", "--record-input", "--watch"];
+pub const UNBUILT_OPTIONS: [&str; 5] = ["--no-hooks", "--ready-fd", "--record", "--record-input", "--watch"];
 
 const NO_COMMAND: &str = "COMMAND is missing; it stands behind the options, as in: -- claude";
 
@@ -33,7 +32,7 @@ pub struct Cut {
 /// For verbs with a COMMAND: what begins with its first word is not looked at. `known` is what argh
 /// says about the verb's options.
 pub fn cut(known: &[&'static FlagInfo<'static>], words: &[OsString]) -> Result<Cut, Failure> {
-    let cut = cut_at(known, words, |word, rest| std::iter::once(word).chain(rest).cloned().collect())?;
+    let cut = cut_with(known, words, Plain::TakesTheRest)?;
     match cut.command.first() {
         _ if cut.help => Ok(cut),
         None => Err(Failure::usage(NO_COMMAND)),
@@ -44,15 +43,17 @@ pub fn cut(known: &[&'static FlagInfo<'static>], words: &[OsString]) -> Result<C
 
 /// For verbs whose plain words may stand before, between and behind the options.
 pub fn cut_plain(known: &[&'static FlagInfo<'static>], words: &[OsString]) -> Result<Cut, Failure> {
-    cut_at(known, words, |word, _| vec![word.clone()])
+    cut_with(known, words, Plain::StandsAlone)
 }
 
-/// `take` says which words a plain one brings along.
-fn cut_at(
-    known: &[&'static FlagInfo<'static>],
-    words: &[OsString],
-    take: fn(&OsString, &mut Iter<OsString>) -> Vec<OsString>,
-) -> Result<Cut, Failure> {
+/// What a word that is no option means for those behind it.
+#[derive(Clone, Copy, PartialEq)]
+enum Plain {
+    TakesTheRest,
+    StandsAlone,
+}
+
+fn cut_with(known: &[&'static FlagInfo<'static>], words: &[OsString], plain: Plain) -> Result<Cut, Failure> {
     let mut cut = Cut::default();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
@@ -65,7 +66,12 @@ fn cut_at(
             bytes if bytes.starts_with(b"-") && bytes != b"-" => {
                 cut.options.push(option(known, bytes, &mut rest)?);
             }
-            _ => cut.command.extend(take(word, &mut rest)),
+            _ => {
+                cut.command.push(word.clone());
+                if plain == Plain::TakesTheRest {
+                    cut.command.extend(rest.by_ref().cloned());
+                }
+            }
         }
     }
     Ok(cut)

@@ -118,13 +118,7 @@ impl Client {
     pub fn connect(path: &Path, patience: Duration) -> Result<Client, CallError> {
         let stream = socket::connect_to(path, patience)
             .map_err(|error| CallError::CouldNotConnect { path: path.to_owned(), why: in_words(&error) })?;
-        Ok(Client {
-            stream,
-            path: path.to_owned(),
-            decoder: Decoder::for_replies(),
-            patience,
-            last_id: 0,
-        })
+        Ok(Client { stream, path: path.to_owned(), decoder: Decoder::for_replies(), patience, last_id: 0 })
     }
 
     /// Asks once. `B` is the body that belongs to the call, or `serde_json::Value` for all there is.
@@ -185,11 +179,7 @@ impl Client {
     }
 
     /// The next reply to `id`; `None` when the connection ended between two frames.
-    fn reply<B: DeserializeOwned>(
-        &mut self,
-        id: &Id,
-        deadline: &Deadline,
-    ) -> Result<Option<B>, CallError> {
+    fn reply<B: DeserializeOwned>(&mut self, id: &Id, deadline: &Deadline) -> Result<Option<B>, CallError> {
         loop {
             let frame = self.decoder.next().map_err(|error| CallError::Broken(error.to_string()))?;
             match frame {

@@ -116,8 +116,12 @@ const START: StreamFrame = StreamFrame::Start(Start { start: true, started_at: 1
 
 #[test]
 fn a_stream_ends_with_its_end() {
-    let frames =
-        vec![START, StreamFrame::Dropped(Dropped { dropped: 3 }), event(4), StreamFrame::End(End { end: true })];
+    let frames = vec![
+        START,
+        StreamFrame::Dropped(Dropped { dropped: 3 }),
+        event(4),
+        StreamFrame::End(End { end: true }),
+    ];
     let told = frames.clone();
     let (_dir, path) = fake(move |_| Says::Stream(told.clone()));
     let stream = Client::connect(&path, LONG).unwrap().events(Some(0), false).unwrap();

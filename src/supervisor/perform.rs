@@ -37,7 +37,8 @@ impl Supervisor {
             Effect::TellHalt(reason) => self.tell_halt(reason),
             Effect::TellResumed => self.log.record(LogEvent::new(Name::Resumed).with("by", "operator")),
             Effect::TellRestartAsked => {
-                self.log.record(LogEvent::new(Name::UserAction).with("action", "restart").with("by", "caller"));
+                self.log
+                    .record(LogEvent::new(Name::UserAction).with("action", "restart").with("by", "caller"));
             }
             Effect::EndAgent(order) => self.end_agent(order),
             Effect::TellStopping { timed_out } => self.tell_stopping(timed_out),

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::control::access::Role;
 use crate::policy::crash::{Numbers, OnClean, OnHalt, Restart};
 use crate::session::{Start, StateDir, Wish};
 
@@ -20,6 +21,8 @@ pub struct Settings {
     pub on_halt: OnHalt,
     pub grace: Duration,
     pub timeout: Option<Duration>,
+    /// None: no callers are answered.
+    pub socket: Option<SocketSettings>,
     pub crash: Numbers,
     /// `[run] before_spawn`: non-zero refuses the spawn. Empty: none.
     pub before_spawn: Vec<String>,
@@ -30,6 +33,16 @@ pub struct Settings {
     pub journald: bool,
     /// The config file, for the log.
     pub config: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketSettings {
+    pub mode: u32,
+    pub group: Option<u32>,
+    /// The role of another uid that mode and group let in.
+    pub access_group: Role,
+    /// The role of a caller from another pid namespace.
+    pub access_outside: Role,
 }
 
 /// `agentsup init`.

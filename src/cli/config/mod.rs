@@ -11,6 +11,7 @@ use toml::Spanned;
 use super::Failure;
 use super::asked::Asked;
 use super::names::nearest;
+use crate::control::access::Role;
 use crate::policy::crash::{Backoff, Numbers};
 
 pub mod value;
@@ -19,9 +20,8 @@ pub mod value;
 const LARGEST: u64 = 1 << 20;
 
 /// What the design names and does not work yet: refused, never ignored.
-const UNBUILT_TABLES: [&str; 7] = ["access", "permission", "recovery", "rule", "screen", "trigger", "watch"];
-const UNBUILT_RUN_KEYS: [&str; 8] =
-    ["no_hooks", "no_socket", "ready_fd", "record", "record_input", "socket_group", "socket_mode", "watch"];
+const UNBUILT_TABLES: [&str; 6] = ["permission", "recovery", "rule", "screen", "trigger", "watch"];
+const UNBUILT_RUN_KEYS: [&str; 5] = ["no_hooks", "ready_fd", "record", "record_input", "watch"];
 
 #[derive(Debug, Default)]
 pub struct Config {
@@ -30,6 +30,7 @@ pub struct Config {
     pub run: Asked,
     pub policy: Policy,
     pub halt_notify: Vec<String>,
+    pub access: Access,
     pub log_max_bytes: Option<u64>,
     pub journald: Option<bool>,
 }
@@ -67,6 +68,16 @@ struct Halt {
     notify: Vec<String>,
 }
 
+/// Which role callers get that are neither of the tree nor simply the owner.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Access {
+    #[serde(deserialize_with = "value::group_role")]
+    pub group: Option<Role>,
+    #[serde(deserialize_with = "value::choice")]
+    pub outside: Option<Role>,
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Log {
@@ -81,6 +92,7 @@ struct Tables {
     run: Asked,
     policy: Policy,
     halt: Halt,
+    access: Access,
     log: Log,
 }
 
@@ -114,6 +126,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, Failure> {
         run: tables.run,
         policy: tables.policy,
         halt_notify: tables.halt.notify,
+        access: tables.access,
         log_max_bytes: tables.log.max_bytes,
         journald: tables.log.journald,
     })

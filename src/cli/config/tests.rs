@@ -32,6 +32,9 @@ on_clean = "restart"
 on_halt = "exit"
 grace = 0
 timeout = "2h"
+socket_mode = "0660"
+socket_group = 100
+no_socket = false
 allowed_dirs = ["/w/*"]
 continue_args = ["--again", ""]
 before_spawn = ["check", "it"]
@@ -52,6 +55,10 @@ jitter = 0.5
 
 [halt]
 notify = ["tell"]
+
+[access]
+group = "operator"
+outside = "peer"
 
 [log]
 max_bytes = 4096
@@ -84,6 +91,8 @@ fn every_key_arrives() {
         }
     );
     assert_eq!(config.halt_notify, ["tell"]);
+    assert_eq!((config.run.socket_mode, config.run.socket_group.as_deref()), (Some(0o660), Some("100")));
+    assert_eq!((config.access.group, config.access.outside), (Some(Role::Operator), Some(Role::Peer)));
     assert_eq!((config.log_max_bytes, config.journald), (Some(4096), Some(false)));
 }
 
@@ -126,7 +135,21 @@ fn complaints_name_file_line_fault_and_what_was_expected() {
         ("[halt]\n\nfrob = 1", "a.toml:3: unknown key `frob`; expected one of notify"),
         ("\n[plicy]\nx = 1", "a.toml:2: unknown key `plicy`; expected `policy`?"),
         ("[run]\n\nwatch = true", "a.toml:3: `watch` is not built yet; leave it out"),
-        ("[run]\nsocket_mode = 1", "a.toml:2: `socket_mode` is not built yet; leave it out"),
+        ("[run]\nready_fd = 1", "a.toml:2: `ready_fd` is not built yet; leave it out"),
+        ("[run]\nsocket_mode = 660", "a.toml:2: invalid type: integer `660`; expected a string"),
+        (
+            "[run]\nsocket_mode = \"0755\"",
+            "a.toml:2: `0755` is no mode for a socket; expected 0600, 0660, 0606 or 0666",
+        ),
+        (
+            "[run]\nsocket_group = -1",
+            "a.toml:2: invalid value: integer `-1`; expected the name or number of a group",
+        ),
+        ("[access]\ngroup = \"peer\"", "a.toml:2: `peer` is not a choice; expected observer or operator"),
+        (
+            "[access]\noutside = \"root\"",
+            "a.toml:2: `root` is not a choice; expected agent, peer, observer or operator",
+        ),
         ("[run]\n[watch]\nenabled = true", "a.toml:2: `watch` is not built yet; leave it out"),
         ("[[rule]]\nwhen = 1", "a.toml:1: `rule` is not built yet; leave it out"),
         (

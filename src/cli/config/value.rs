@@ -10,6 +10,7 @@ use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 use crate::cli::asked;
 use crate::cli::duration as durations;
 use crate::cli::names::Named;
+use crate::control::access::Role;
 use crate::supervisor::settings::Size;
 
 /// Nothing that reaches the kernel as a C string may hold a NUL, which TOML can write.
@@ -70,6 +71,51 @@ pub fn choice<'de, D: Deserializer<'de>, T: Named>(from: D) -> Result<Option<T>,
 
 pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Size>, D::Error> {
     durations::parse_size(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
+}
+
+/// Text only: a plain 660 in TOML is decimal, and another mode.
+pub fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    asked::mode(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
+}
+
+/// A name, or a number with or without quotes.
+pub fn group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    struct Group;
+
+    impl Visitor<'_> for Group {
+        type Value = String;
+
+        fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
+            out.write_str("the name or number of a group")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+            let text = plain(text.to_owned())?;
+            asked::non_empty(&text).map_err(|error| E::custom(error + "; expected a group"))?;
+            Ok(text)
+        }
+
+        fn visit_i64<E: Error>(self, number: i64) -> Result<String, E> {
+            match u32::try_from(number) {
+                Ok(gid) => Ok(gid.to_string()),
+                Err(_) => Err(E::invalid_value(Unexpected::Signed(number), &self)),
+            }
+        }
+    }
+
+    from.deserialize_any(Group).map(Some)
+}
+
+/// A caller of the socket's group can be no part of a tree, so two roles make sense.
+pub fn group_role<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Role>, D::Error> {
+    match choice(from)? {
+        Some(role @ (Role::Observer | Role::Operator)) => Ok(Some(role)),
+        Some(role @ (Role::Agent | Role::Peer)) => Err(D::Error::custom(format!(
+            "`{}` is not a choice; expected observer or operator",
+            Named::name(role)
+        ))),
+        None => Ok(None),
+    }
 }
 
 pub fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {

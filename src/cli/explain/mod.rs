@@ -17,7 +17,7 @@ use crate::session::{Conversation, EnvVar, Environment, SpawnPlan, Start, profil
 use crate::supervisor::settings::Settings;
 
 mod mask;
-mod text;
+pub(super) mod text;
 
 use mask::Mask;
 
@@ -41,7 +41,8 @@ struct Report {
     document: Option<Sourced>,
     config: Option<Sourced>,
     state_dir: Sourced,
-    socket: String,
+    /// None: no callers are answered.
+    socket: Option<String>,
     log: String,
     settings: Vec<Setting>,
     env: Vec<Setting>,
@@ -126,7 +127,7 @@ fn report(run: &Cut, world: &World) -> Result<(Report, Option<Failure>), Failure
             value: path(config),
             source: if by_config_flag { "--config" } else { "$AGENTSUP_CONFIG" }.to_string(),
         }),
-        socket: path(&wish.socket),
+        socket: settings.socket.map(|_| path(&wish.socket)),
         log: path(&settings.state_dir.log(&wish.session.id)),
         state_dir: sourced(path(&settings.state_dir.path), settings.state_dir.source, "dir"),
         settings: origins

@@ -7,7 +7,7 @@ use super::{Report, Sourced};
 const NAME_WIDTH: usize = 23;
 const VALUE_WIDTH: usize = 20;
 
-pub fn render(report: &Report) -> String {
+pub(super) fn render(report: &Report) -> String {
     let mut out = String::new();
     row(&mut out, "fresh start", &command_line(&report.fresh), "");
     row(&mut out, "continue", &command_line(&report.again), "");
@@ -31,7 +31,7 @@ pub fn render(report: &Report) -> String {
             None => row(&mut out, name, "none", ""),
         }
     }
-    row(&mut out, "socket", &report.socket, "");
+    row(&mut out, "socket", report.socket.as_deref().unwrap_or("none"), "");
     row(&mut out, "log", &report.log, "");
 
     out += "\nSettings\n";
@@ -79,7 +79,7 @@ fn list(out: &mut String, words: &[String]) {
 }
 
 /// A value may hold what would move the reader's cursor; it is shown escaped instead.
-fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let escape = |c: char| match c.is_control() {
         true => c.escape_default().to_string(),
         false => c.to_string(),

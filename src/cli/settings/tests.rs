@@ -8,7 +8,7 @@ fn world(stdin: Stdin) -> World {
 }
 
 /// The options and the command as one line of words without blanks in them.
-fn settled(line: &str, file: Option<&str>, stdin: Stdin) -> Result<Choices, Failure> {
+pub fn settled(line: &str, file: Option<&str>, stdin: Stdin) -> Result<Choices, Failure> {
     let line: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
     let cut = words::cut(&args::options::<args::Run>(), &line)?;
     let flags = asked::from_flags(words::through_argh("run", &cut)?)?;
@@ -16,7 +16,7 @@ fn settled(line: &str, file: Option<&str>, stdin: Stdin) -> Result<Choices, Fail
     settle(cut.command, flags, config, &world(stdin))
 }
 
-fn source<'a>(choices: &'a Choices, name: &str) -> (&'a str, &'a str) {
+pub fn source<'a>(choices: &'a Choices, name: &str) -> (&'a str, &'a str) {
     let mut found = choices.origins.iter().filter(|origin| origin.name == name);
     let origin = found.next().unwrap_or_else(|| panic!("{name} has no origin"));
     assert!(found.next().is_none(), "{name} has two origins");
@@ -49,6 +49,8 @@ fn defaults_hang_together() {
         ("--io pty sh", Data, "pty", "on-failure", "exit", "exit"),
         ("--io inherit --on-clean prompt sh", Terminal, "inherit", "on-failure", "prompt", "wait"),
         ("--on-clean restart sh", Null, "pty", "on-failure", "restart", "exit"),
+        ("--on-halt wait sh", Null, "pty", "on-failure", "exit", "wait"),
+        ("--on-halt wait --no-socket sh", Terminal, "pty", "on-failure", "prompt", "wait"),
         ("--on-clean exit --on-halt exit sh", Terminal, "pty", "on-failure", "exit", "exit"),
     ] {
         let choices = settled(line, None, stdin).unwrap_or_else(|failure| panic!("{line}: {failure:?}"));
@@ -74,8 +76,13 @@ fn what_contradicts_is_refused_and_both_sources_are_named() {
         ("--on-clean restart claude -p hi", "", Null, ["restart no (default (one-shot call))", "(flag)"]),
         ("--on-clean prompt sh", "", Null, ["on_clean prompt (flag)", "no terminal on stdin"]),
         ("--on-clean prompt sh", "", Data, ["on_clean prompt (flag)", "no terminal on stdin"]),
-        ("--on-halt wait sh", "", Null, ["on_halt wait (flag)", "no terminal on stdin"]),
-        ("sh", "[run]\non_halt = \"wait\"", Data, ["on_halt wait (config a.toml)", "no terminal on stdin"]),
+        ("--on-halt wait --no-socket sh", "", Null, ["on_halt wait (flag)", "no terminal on stdin"]),
+        (
+            "--no-socket sh",
+            "[run]\non_halt = \"wait\"",
+            Data,
+            ["on_halt wait (config a.toml)", "no terminal on stdin and no socket"],
+        ),
         ("--io inherit --size 80x24 sh", "", Null, ["--io inherit", "--size"]),
         ("--agent nobody sh", "", Null, ["--agent", "nobody"]),
     ] {

@@ -1,0 +1,357 @@
+//! The options of the client verbs and their help. Every verb that asks a supervisor has the same
+//! words for finding it, so they are written down once.
+
+use argh::{ArgsInfo, FromArgs};
+
+use crate::cli::words::Word;
+
+/// What all verbs that ask one supervisor have in common.
+pub trait Client: FromArgs + ArgsInfo {
+    const NAME: &'static str;
+
+    fn common(&mut self) -> Common;
+}
+
+pub struct Common {
+    pub socket: Option<Word>,
+    pub session: Option<Word>,
+    pub dir: Option<Word>,
+    pub timeout: Option<Word>,
+    pub json: bool,
+    /// The plain words: SESSION, and for some verbs more.
+    pub words: Vec<Word>,
+}
+
+/// `$timeout` is the help of `--timeout`, with its default.
+macro_rules! client_verb {
+    (
+        $(#[$($attribute:tt)*])*
+        $name:literal $Verb:ident, timeout $timeout:tt
+        { $($fields:tt)* }
+    ) => {
+        #[derive(FromArgs, ArgsInfo)]
+        $(#[$($attribute)*])*
+        #[argh(
+            subcommand,
+            help_triggers("-h", "--help"),
+            note = "Without --socket and SESSION: $AGENTSUP_SOCKET, else the only live session of\n\
+                    the state dir. `agentsup ls` lists them. Durations are 8, 8s, 500ms, 5m or 2h.\n",
+            note = "Exit codes: 0, or\n\
+                    \u{20}   1  refused, or the answer is no\n\
+                    \u{20}   2  usage error, or more than one session to choose from\n\
+                    \u{20}  69  no supervisor answers; nothing was done\n\
+                    \u{20} 124  no answer in time; the request was sent, so it may be done"
+        )]
+        pub struct $Verb {
+            $($fields)*
+
+            /// PATH of the supervisor's socket
+            #[argh(option, arg_name = "PATH")]
+            pub socket: Option<Word>,
+
+            /// ID of the session, the same as SESSION
+            #[argh(option, arg_name = "ID")]
+            pub session: Option<Word>,
+
+            /// PATH of the state dir that holds the session (default: $AGENTSUP_DIR, else the first
+            /// of .agent-doc of the project, /run/agentsup, $XDG_RUNTIME_DIR/agentsup and
+            /// /tmp/agentsup-UID that does)
+            #[argh(option, arg_name = "PATH")]
+            pub dir: Option<Word>,
+
+            #[doc = $timeout]
+            #[argh(option, arg_name = "DURATION")]
+            pub timeout: Option<Word>,
+
+            /// print JSON instead of text for people
+            #[argh(switch)]
+            pub json: bool,
+
+            #[argh(positional, greedy, arg_name = "SESSION")]
+            pub words: Vec<Word>,
+        }
+
+        impl Client for $Verb {
+            const NAME: &'static str = $name;
+
+            fn common(&mut self) -> Common {
+                Common {
+                    socket: self.socket.take(),
+                    session: self.session.take(),
+                    dir: self.dir.take(),
+                    timeout: self.timeout.take(),
+                    json: self.json,
+                    words: std::mem::take(&mut self.words),
+                }
+            }
+        }
+    };
+}
+
+client_verb! {
+    #[argh(
+        name = "state",
+        description = "what the supervisor and its agent are doing",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\n{command_name} --deep my-session\n{command_name} --json | jq .phase"
+    )]
+    "state" State, timeout "DURATION that the answer may take (default: 5s)" {
+        /// look at the whole process tree: zombies, CPU and memory
+        #[argh(switch)]
+        pub deep: bool,
+
+        /// say what the conclusions rest on
+        #[argh(switch)]
+        pub why: bool,
+    }
+}
+
+client_verb! {
+    #[argh(
+        name = "pid",
+        description = "the agent's pid; 1 when none runs",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\nkill -USR1 $({command_name} my-session)"
+    )]
+    "pid" Pid, timeout "DURATION that the answer may take (default: 5s)" {}
+}
+
+client_verb! {
+    #[argh(
+        name = "ping",
+        description = "ask whether a supervisor answers, and which version",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\n{command_name} --socket /state/supervisor/a.sock"
+    )]
+    "ping" Ping, timeout "DURATION that the answer may take (default: 5s)" {}
+}
+
+client_verb! {
+    #[argh(
+        name = "restart",
+        description = "end the agent and start it again; prints the new pid",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\n{command_name} --fresh my-session",
+        note = "It is no failure of the agent. Answers when the new agent runs.\n"
+    )]
+    "restart" Restart, timeout "DURATION that the new agent may take to run (default: 2m)" {
+        /// fresh|continue: how it treats the conversation (default: continue)
+        #[argh(option, arg_name = "fresh|continue")]
+        pub mode: Option<Word>,
+
+        /// the same as --mode fresh
+        #[argh(switch)]
+        pub fresh: bool,
+    }
+}
+
+client_verb! {
+    #[argh(
+        name = "interrupt",
+        description = "cancel what the agent is doing, as its own key would",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\n{command_name} my-session"
+    )]
+    "interrupt" Interrupt, timeout "DURATION that the answer may take (default: 5s)" {}
+}
+
+client_verb! {
+    #[argh(
+        name = "pause",
+        description = "freeze the agent and all it has started, until `resume`",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\n{command_name} my-session"
+    )]
+    "pause" Pause, timeout "DURATION that the answer may take (default: 5s)" {}
+}
+
+client_verb! {
+    #[argh(
+        name = "resume",
+        description = "go on after a halt or a pause; prints the pid",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\n{command_name} my-session"
+    )]
+    "resume" Resume, timeout "DURATION that the agent may take to run (default: 2m)" {}
+}
+
+client_verb! {
+    #[argh(
+        name = "stop",
+        description = "end the agent, all it has started, and the supervisor",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\n{command_name} --now my-session\n\
+                   {command_name} && agentsup wait --for exit",
+        note = "Answers at once; the end takes at most the supervisor's --grace.\n"
+    )]
+    "stop" Stop, timeout "DURATION that the answer may take (default: 5s)" {
+        /// kill at once, without the grace
+        #[argh(switch)]
+        pub now: bool,
+    }
+}
+
+client_verb! {
+    #[argh(
+        name = "inject",
+        description = "type raw bytes into the agent's terminal",
+        usage = "[options] [SESSION] (TEXT|-)",
+        example = "{command_name} y\nprintf 'hello\\\\r' | {command_name} -\n{command_name} my-session -- -v",
+        note = "Exactly as given, up to 48 KiB: nothing is added, no Enter either. `-` reads\n\
+                stdin to its end. One word is the TEXT, two are SESSION and TEXT.\n"
+    )]
+    "inject" Inject, timeout "DURATION that the answer may take (default: 5s)" {}
+}
+
+client_verb! {
+    #[argh(
+        name = "events",
+        description = "what happened, one event a line",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\n{command_name} -f my-session\n{command_name} --json --since 42 -f",
+        note = "The last events are held in memory. With --since nothing is missed after a\n\
+                reconnect while they still are; a gap is told with its size.\n"
+    )]
+    "events" Events, timeout "DURATION that the answer may take (default: 5s)" {
+        /// only events after number N (default: with -f new ones, else all that are held)
+        #[argh(option, arg_name = "N")]
+        pub since: Option<Word>,
+
+        /// go on with new ones until the supervisor ends
+        #[argh(switch, short = 'f')]
+        pub follow: bool,
+    }
+}
+
+client_verb! {
+    #[argh(
+        name = "logs",
+        description = "the last lines of the log",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\n{command_name} -n 20 -f my-session"
+    )]
+    "logs" Logs, timeout "DURATION that the answer may take (default: 5s)" {
+        /// how many lines (default: 100)
+        #[argh(option, short = 'n', arg_name = "N")]
+        pub lines: Option<Word>,
+
+        /// go on with new ones until the supervisor ends
+        #[argh(switch, short = 'f')]
+        pub follow: bool,
+    }
+}
+
+client_verb! {
+    #[argh(
+        name = "wait",
+        description = "wait until the agent is where it should be",
+        usage = "--for WHAT [options] [SESSION]",
+        example = "{command_name} --for ready --timeout 30s\n{command_name} --for exit my-session; echo $?",
+        note = "`--for exit` ends with the agent's own code, or 128+n when signal n ended it.\n"
+    )]
+    "wait" Wait, timeout "DURATION after which to give up with 124 (default: never)" {
+        /// ready|exit|halted|idle: what to wait for; idle is not built yet
+        #[argh(option, long = "for", arg_name = "ready|exit|halted|idle")]
+        pub until: Option<Word>,
+    }
+}
+
+client_verb! {
+    #[argh(
+        name = "health",
+        description = "for probes: 0 healthy, 1 not, and one line of reason",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\nHEALTHCHECK CMD [\"/agentsup\", \"health\"]",
+        note = "Halted, stopping, paused, no answer in time and no supervisor are 1. Degraded\n\
+                and waiting to restart are 0: the supervisor is at work.\n"
+    )]
+    "health" Health, timeout "DURATION that the answer may take (default: 5s)" {}
+}
+
+client_verb! {
+    #[argh(
+        name = "stats",
+        description = "figures since the supervisor started",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\n{command_name} --json my-session"
+    )]
+    "stats" Stats, timeout "DURATION that the answer may take (default: 5s)" {}
+}
+
+client_verb! {
+    #[argh(
+        name = "metrics",
+        description = "the figures as Prometheus text",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\n{command_name} --textfile /var/lib/node_exporter/agent.prom"
+    )]
+    "metrics" Metrics, timeout "DURATION that the answer may take (default: 5s)" {
+        /// FILE to write them to, replaced as a whole, for a collector
+        #[argh(option, arg_name = "FILE")]
+        pub textfile: Option<Word>,
+    }
+}
+
+#[derive(FromArgs, ArgsInfo)]
+#[argh(
+    subcommand,
+    name = "ls",
+    description = "the sessions of the state dir, dead ones too",
+    usage = "[options]",
+    help_triggers("-h", "--help"),
+    example = "{command_name}\n{command_name} --dir /state --json",
+    note = "Health is `dead` without a supervisor, and `silent` when one does not answer\n\
+            within half a second. On a narrow terminal a session that is a UUID is shown\n\
+            by its first 8 characters; every verb takes those too.\n",
+    note = "Exit codes: 0, or\n\
+            \u{20}   2  usage error"
+)]
+pub struct Ls {
+    /// PATH of the state dir (default: $AGENTSUP_DIR, else .agent-doc of the project,
+    /// /run/agentsup, $XDG_RUNTIME_DIR/agentsup and /tmp/agentsup-UID together)
+    #[argh(option, arg_name = "PATH")]
+    pub dir: Option<Word>,
+
+    /// print a JSON array instead of a table
+    #[argh(switch)]
+    pub json: bool,
+
+    #[argh(positional, greedy, arg_name = "NOTHING")]
+    pub words: Vec<Word>,
+}
+
+#[derive(FromArgs, ArgsInfo)]
+#[argh(
+    subcommand,
+    name = "prune",
+    description = "remove what dead sessions left behind, and nothing that lives",
+    usage = "[options]",
+    help_triggers("-h", "--help"),
+    example = "{command_name} --dry-run\n{command_name} --logs --dir /state",
+    note = "Sockets, locks and records of sessions without a supervisor. With its record a\n\
+            session's conversation is forgotten: its next start is a fresh one. Logs stay\n\
+            unless --logs. Safe to run twice, and to interrupt.\n",
+    note = "Exit codes: 0, or\n\
+            \u{20}   1  something could not be removed\n\
+            \u{20}   2  usage error"
+)]
+pub struct Prune {
+    /// PATH of the state dir (default: as for `agentsup ls`)
+    #[argh(option, arg_name = "PATH")]
+    pub dir: Option<Word>,
+
+    /// remove their logs too
+    #[argh(switch)]
+    pub logs: bool,
+
+    /// only say what would be removed
+    #[argh(switch)]
+    pub dry_run: bool,
+
+    /// print a JSON array instead of text for people
+    #[argh(switch)]
+    pub json: bool,
+
+    #[argh(positional, greedy, arg_name = "NOTHING")]
+    pub words: Vec<Word>,
+}

@@ -1,0 +1,234 @@
+//! The verbs that ask a supervisor, and those that look at the state dir. Called by `cli` with the
+//! words behind the verb; an exit code comes back. Never touches a process: it asks through
+//! `control::Client`.
+//!
+//! words → `args` → `reach` (which socket) → `verbs`, `state`, `stream`, `wait`, `health`
+//!                  `sessions` (what lies there) → `ls`, `prune`
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::args::options;
+use super::asked;
+use super::duration;
+use super::words::{self, Word};
+use super::world::World;
+use super::{Failure, print, show_help};
+use crate::control::protocol::{Call, Code};
+use crate::control::{CallError, Client};
+
+pub mod args;
+mod health;
+mod look;
+mod ls;
+mod prune;
+mod reach;
+mod sessions;
+mod state;
+mod stream;
+mod verbs;
+mod wait;
+
+use args::Common;
+use reach::Reach;
+
+/// For what a supervisor answers at once.
+const SOON: Duration = Duration::from_secs(5);
+
+macro_rules! table {
+    ($($name:literal $Verb:ident $run:expr,)+) => {
+        pub const VERBS: &[&str] = &[$($name,)+];
+
+        /// `None` when it is no client verb.
+        pub fn go(verb: &str, argv: &[OsString]) -> Option<Result<u8, Failure>> {
+            match verb {
+                $($name => Some($run(argv)),)+
+                _ => None,
+            }
+        }
+
+        pub fn help(verb: &str) -> Option<String> {
+            match verb {
+                $($name => Some(super::args::help_of::<args::$Verb>(&["agentsup", $name])),)+
+                _ => None,
+            }
+        }
+    };
+}
+
+table! {
+    "state" State |argv| asking(argv, 0, state::state),
+    "pid" Pid |argv| asking(argv, 0, verbs::pid),
+    "ping" Ping |argv| asking(argv, 0, verbs::ping),
+    "restart" Restart |argv| asking(argv, 0, verbs::restart),
+    "interrupt" Interrupt |argv| asking(argv, 0, verbs::interrupt),
+    "pause" Pause |argv| asking(argv, 0, verbs::pause),
+    "resume" Resume |argv| asking(argv, 0, verbs::resume),
+    "stop" Stop |argv| asking(argv, 0, verbs::stop),
+    "inject" Inject |argv| asking(argv, 1, verbs::inject),
+    "events" Events |argv| asking(argv, 0, stream::events),
+    "logs" Logs |argv| asking(argv, 0, stream::logs),
+    "wait" Wait |argv| asking(argv, 0, wait::wait),
+    "health" Health |argv| asking(argv, 0, health::health),
+    "stats" Stats |argv| asking(argv, 0, verbs::stats),
+    "metrics" Metrics |argv| asking(argv, 0, verbs::metrics),
+    "ls" Ls ls::ls,
+    "prune" Prune prune::prune,
+}
+
+/// Why a verb came to nothing.
+#[derive(Debug)]
+enum Trouble {
+    Here(Failure),
+    There(CallError),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Trouble {
+        Trouble::Here(failure)
+    }
+}
+
+impl From<CallError> for Trouble {
+    fn from(error: CallError) -> Trouble {
+        Trouble::There(error)
+    }
+}
+
+impl Trouble {
+    fn failure(&self) -> Failure {
+        match self {
+            Trouble::Here(Failure { code, message }) => Failure { code: *code, message: message.clone() },
+            Trouble::There(error) => {
+                let code = match error {
+                    CallError::Refused(refusal) if refusal.code == Code::Timeout => 124,
+                    CallError::Refused(_) => 1,
+                    CallError::TimedOutAfterSend { .. } => 124,
+                    CallError::CouldNotConnect { .. } | CallError::Broken(_) => 69,
+                };
+                Failure { code, message: error.to_string() }
+            }
+        }
+    }
+
+    /// A word for programs: the supervisor's own, or one of the client's.
+    fn word(&self) -> &'static str {
+        match self {
+            Trouble::There(CallError::Refused(refusal)) => refusal.code.as_str(),
+            Trouble::There(CallError::TimedOutAfterSend { .. }) => "NO_ANSWER",
+            Trouble::There(CallError::CouldNotConnect { .. }) => "NO_SUPERVISOR",
+            Trouble::There(CallError::Broken(_)) => "BROKEN",
+            Trouble::Here(failure) if failure.code == 69 => "NO_SUPERVISOR",
+            Trouble::Here(failure) if failure.code == 2 => "USAGE",
+            Trouble::Here(_) => "FAILED",
+        }
+    }
+}
+
+/// One caller: whom to ask, how long, and how to say the answer.
+struct Caller {
+    reach: Reach,
+    timeout: Option<Duration>,
+    json: bool,
+    /// The plain words that are not SESSION.
+    texts: Vec<OsString>,
+    world: World,
+}
+
+/// Reads the words of a verb that has `texts` plain words beside SESSION, and lets it act.
+fn asking<V: args::Client>(
+    argv: &[OsString],
+    texts: usize,
+    act: fn(V, &Caller) -> Result<u8, Trouble>,
+) -> Result<u8, Failure> {
+    let cut = words::cut_plain(&options::<V>(), argv)?;
+    if cut.help {
+        return show_help(Some(V::NAME));
+    }
+    let mut verb: V = words::through_argh(V::NAME, &cut)?;
+    let caller = Caller::read(verb.common(), texts, World::look()?)?;
+    act(verb, &caller).or_else(|trouble| {
+        let failure = trouble.failure();
+        if caller.json {
+            print_json(&json!({"error": {"code": trouble.word(), "message": failure.message}}))?;
+        }
+        Err(failure)
+    })
+}
+
+impl Caller {
+    fn read(common: Common, texts: usize, world: World) -> Result<Caller, Failure> {
+        let mut plain: Vec<OsString> = common.words.into_iter().map(|Word(word)| word).collect();
+        let first = match plain.len().checked_sub(texts) {
+            Some(0) => None,
+            Some(1) => Some(Word(plain.remove(0))),
+            Some(_) => {
+                let word = &plain[texts + 1];
+                return Err(Failure::usage(format!("one word too many: `{}`", word.display())));
+            }
+            None => return Err(Failure::usage("TEXT is missing; `-` reads it from stdin")),
+        };
+        let session = match (common.session, first) {
+            (Some(_), Some(Word(word))) => {
+                let word = word.display();
+                return Err(Failure::usage(format!("--session and `{word}` both name a session; give one")));
+            }
+            (flag, first) => flag.map(|word| ("--session", word)).or(first.map(|word| ("SESSION", word))),
+        };
+        let session = session.map(|(from, word)| asked::text(from, word)).transpose()?;
+        let reach = Reach {
+            socket: common.socket.map(|word| asked::path("--socket", word)).transpose()?,
+            session,
+            dir: common.dir.map(|word| asked::path("--dir", word)).transpose()?,
+        };
+        let timeout =
+            common.timeout.map(|word| asked::read("--timeout", word, duration::parse)).transpose()?;
+        Ok(Caller { reach, timeout, json: common.json, texts: plain, world })
+    }
+
+    fn socket(&self) -> Result<PathBuf, Failure> {
+        reach::find(&self.reach, &self.world)
+    }
+
+    fn patience(&self) -> Duration {
+        self.timeout.unwrap_or(SOON)
+    }
+
+    fn connect(&self, patience: Duration) -> Result<Client, Trouble> {
+        if patience.is_zero() {
+            return Err(Failure::usage("--timeout: `0` is no time at all; expected more than zero").into());
+        }
+        Ok(Client::connect(&self.socket()?, patience)?)
+    }
+
+    /// One call that is answered at once, and its answer said.
+    fn ask<B: DeserializeOwned>(&self, call: Call, show: impl Fn(&B) -> String) -> Result<u8, Trouble> {
+        let body: Value = self.connect(self.patience())?.call(call)?;
+        self.say(body, show)
+    }
+
+    /// As JSON all that came, also what this version does not know.
+    fn say<B: DeserializeOwned>(&self, body: Value, show: impl Fn(&B) -> String) -> Result<u8, Trouble> {
+        if self.json {
+            print_json(&body)?;
+        } else {
+            print(&show(&typed(body)?))?;
+        }
+        Ok(0)
+    }
+}
+
+fn typed<B: DeserializeOwned>(body: Value) -> Result<B, CallError> {
+    serde_json::from_value(body).map_err(|why| CallError::Broken(format!("no reply to this call: {why}")))
+}
+
+fn print_json(value: &Value) -> Result<(), Failure> {
+    print(&format!("{value:#}\n"))
+}
+
+#[cfg(test)]
+mod tests;

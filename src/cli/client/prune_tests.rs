@@ -1,0 +1,109 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+use crate::cli::client::tests::{hold, state_dir};
+use crate::control::client::testing::Dir;
+
+const PLAIN: Wanted = Wanted { logs: false, dry_run: false };
+
+fn leave(place: &StateDir, session: &str) -> Vec<PathBuf> {
+    let record = place.record(session);
+    let log = place.log(session);
+    let (new, old) = (record.with_extension("json.new"), log.with_extension("log.1"));
+    let files = vec![place.socket(session), new, record, place.lock(session), old, log];
+    for file in &files {
+        if !file.exists() {
+            fs::write(file, "x").unwrap();
+        }
+    }
+    files
+}
+
+fn there(files: &[PathBuf]) -> Vec<bool> {
+    files.iter().map(|file| file.exists()).collect()
+}
+
+#[test]
+fn the_dead_go_and_the_living_stay() {
+    let dir = Dir::new();
+    let place = state_dir(&dir);
+    let _lock = hold(&dir, "live");
+    let living = leave(&place, "live");
+    let dead = leave(&place, "de.ad");
+    let foreign = dir.0.join("supervisor/.hidden.sock");
+    fs::write(&foreign, "").unwrap();
+
+    let dry = Wanted { dry_run: true, ..PLAIN };
+    let would = prune_dir(&place, dry);
+    assert_eq!(there(&dead), [true; 6]);
+    assert_eq!(would.len(), 1);
+    assert_eq!(would[0].removed, dead[..4]);
+    assert!(text(&would, dry).starts_with("would remove /"));
+
+    let pruned = prune_dir(&place, PLAIN);
+    assert_eq!((pruned.len(), pruned[0].session.as_str(), &pruned[0].error), (1, "de.ad", &None));
+    assert_eq!(pruned[0].removed, dead[..4]);
+    assert_eq!(there(&dead), [false, false, false, false, true, true], "logs stay");
+    assert_eq!(there(&living), [true; 6]);
+    assert!(foreign.exists(), "no session has such a name");
+    assert_eq!(prune_dir(&place, PLAIN), []);
+    assert_eq!(text(&[], PLAIN), "nothing to remove\n");
+
+    let logs = Wanted { logs: true, ..PLAIN };
+    let pruned = prune_dir(&place, logs);
+    assert_eq!(pruned.len(), 1);
+    assert_eq!(pruned[0].removed, dead[4..]);
+    assert_eq!(there(&dead), [false; 6], "not even a lock is left");
+    assert_eq!(there(&living), [true; 6]);
+}
+
+#[test]
+fn what_cannot_be_removed_is_said() {
+    let dir = Dir::new();
+    let place = state_dir(&dir);
+    fs::create_dir(place.socket("s")).unwrap();
+    fs::write(place.record("s"), "{}").unwrap();
+    let pruned = prune_dir(&place, PLAIN);
+    assert_eq!(pruned[0].removed, [place.record("s")]);
+    assert!(pruned[0].error.as_ref().unwrap().contains("s.sock"));
+    assert!(text(&pruned, PLAIN).contains("could not remove "));
+}
+
+/// A supervisor that starts over and over takes its lock, then makes its files: while it holds the
+/// lock they stay, and no prune ever makes it fail to start.
+#[test]
+fn a_supervisor_that_starts_meanwhile_keeps_what_is_its_own() {
+    let dir = Dir::new();
+    let place = state_dir(&dir);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    prune_dir(&place, PLAIN);
+                }
+            });
+        }
+        for n in 0..200 {
+            let lock = match Lock::take(&place.lock("s"), "pid=1").unwrap() {
+                Taken::Ours(lock) => lock,
+                Taken::Theirs(holder) => panic!("start {n} refused, held by {holder:?}"),
+            };
+            let files = [place.socket("s"), place.record("s")];
+            for file in &files {
+                fs::write(file, "x").unwrap();
+            }
+            std::thread::yield_now();
+            assert_eq!(there(&files), [true, true], "start {n}");
+            // As after a kill: the lock is free, its file is left.
+            let left = fs::hard_link(place.lock("s"), place.lock("kept"));
+            drop(lock);
+            if left.is_ok() {
+                let _ = fs::rename(place.lock("kept"), place.lock("s"));
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    prune_dir(&place, PLAIN);
+    assert!(sessions::all(&place).unwrap().is_empty());
+}

@@ -1,0 +1,97 @@
+//! `agentsup events` and `agentsup logs`: frame by frame, as they come.
+
+use std::io::{self, Write};
+
+use serde_json::json;
+
+use super::look::utc;
+use super::{Caller, Trouble, args};
+use crate::cli::explain::text::visible;
+use crate::cli::words::Word;
+use crate::cli::{Failure, asked};
+use crate::control::client::Stream;
+use crate::control::protocol::{Event, LINES_BY_DEFAULT, StreamFrame};
+
+pub fn events(verb: args::Events, caller: &Caller) -> Result<u8, Trouble> {
+    let since = verb.since.map(|word| number("--since", word)).transpose()?;
+    show(caller.connect(caller.patience())?.events(since, verb.follow)?, caller)
+}
+
+pub fn logs(verb: args::Logs, caller: &Caller) -> Result<u8, Trouble> {
+    let lines = verb.lines.map(|word| number("--lines", word)).transpose()?;
+    let lines = lines.map_or(LINES_BY_DEFAULT, |lines| u32::try_from(lines).unwrap_or(u32::MAX));
+    show(caller.connect(caller.patience())?.logs(lines, verb.follow)?, caller)
+}
+
+fn number(flag: &str, word: Word) -> Result<u64, Failure> {
+    asked::read(flag, word, |text| {
+        text.parse().map_err(|_| format!("`{text}` is not a number; expected one like 100"))
+    })
+}
+
+fn show(stream: Stream, caller: &Caller) -> Result<u8, Trouble> {
+    for frame in stream {
+        let frame = frame?;
+        let line = match caller.json {
+            true => Some(json!(frame).to_string()),
+            false => line(&frame),
+        };
+        let Some(line) = line else { continue };
+        if !write(&line)? {
+            break;
+        }
+    }
+    Ok(0)
+}
+
+fn line(frame: &StreamFrame) -> Option<String> {
+    match frame {
+        StreamFrame::Event(frame) => Some(event_line(&frame.event)),
+        StreamFrame::Log(log) => Some(visible(&log.line)),
+        StreamFrame::Dropped(dropped) => Some(format!("… {} missed here", dropped.dropped)),
+        StreamFrame::Start(_) | StreamFrame::End(_) => None,
+    }
+}
+
+fn event_line(event: &Event) -> String {
+    let mut line = format!("{:>6}  {}  {}", event.seq, utc(event.at), visible(&event.name));
+    for (key, value) in &event.fields {
+        let value = visible(value);
+        match value.is_empty() || value.contains(' ') {
+            true => line += &format!(" {}=\"{value}\"", visible(key)),
+            false => line += &format!(" {}={value}", visible(key)),
+        }
+    }
+    line
+}
+
+/// False when the reader has gone: `agentsup events -f | head -1` has what it wanted.
+fn write(line: &str) -> Result<bool, Failure> {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure { code: 1, message: format!("cannot write to stdout: {error}") }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::protocol::{Dropped, End, EventFrame, LogLine};
+
+    #[test]
+    fn a_frame_is_a_line_and_a_gap_is_told() {
+        let fields = [("code", "139"), ("reason", "5 failures"), ("bad\x07", "")];
+        let fields = fields.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let event = Event { seq: 7, at: 1_794_851_023.5, name: "claude_exit".into(), fields };
+        let said = |frame: StreamFrame| line(&frame);
+        assert_eq!(
+            said(StreamFrame::Event(EventFrame { event })).unwrap(),
+            "     7  2026-11-16 17:43:43  claude_exit bad\\u{7}=\"\" code=139 reason=\"5 failures\""
+        );
+        assert_eq!(said(StreamFrame::Log(LogLine { line: "[1] x".into() })).unwrap(), "[1] x");
+        assert_eq!(said(StreamFrame::Dropped(Dropped { dropped: 12 })).unwrap(), "… 12 missed here");
+        assert_eq!(said(StreamFrame::End(End { end: true })), None);
+    }
+}

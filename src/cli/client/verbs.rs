@@ -1,0 +1,176 @@
+//! The verbs that are one question and one answer.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use super::look::{bytes, rows, span};
+use super::{Caller, SOON, Trouble, args, typed};
+use crate::cli::explain::text::visible;
+use crate::cli::names::Named;
+use crate::cli::{Failure, asked};
+use crate::control::client::Patience;
+use crate::control::frame::REQUEST_MAX;
+use crate::control::protocol::{self, Call, Injected, Mode, Pong, Stopped};
+use crate::control::{CallError, Client};
+
+/// A restart takes a whole grace, and `before_spawn` may take a minute.
+const RESTARTED: Duration = Duration::from_secs(120);
+
+pub fn ping(_: args::Ping, caller: &Caller) -> Result<u8, Trouble> {
+    caller.ask(Call::Ping, |pong: &Pong| {
+        let (session, version) = (visible(&pong.session), visible(&pong.version));
+        format!("agentsup {version}, protocol {}, session {session}\n", pong.protocol)
+    })
+}
+
+pub fn pid(_: args::Pid, caller: &Caller) -> Result<u8, Trouble> {
+    caller.ask(Call::Pid, just_pid)
+}
+
+fn just_pid(agent: &protocol::Pid) -> String {
+    format!("{}\n", agent.pid)
+}
+
+pub fn restart(verb: args::Restart, caller: &Caller) -> Result<u8, Trouble> {
+    let mode = verb.mode.map(|word| asked::read("--mode", word, Mode::parse)).transpose()?;
+    let mode = match (mode, verb.fresh) {
+        (Some(Mode::Continue), true) => {
+            return Err(Failure::usage("--fresh contradicts --mode continue").into());
+        }
+        (_, true) => Mode::Fresh,
+        (mode, false) => mode.unwrap_or_default(),
+    };
+    ask_slowly(caller, Call::Restart { mode })
+}
+
+pub fn resume(_: args::Resume, caller: &Caller) -> Result<u8, Trouble> {
+    ask_slowly(caller, Call::Resume)
+}
+
+fn ask_slowly(caller: &Caller, call: Call) -> Result<u8, Trouble> {
+    let whole = caller.timeout.unwrap_or(RESTARTED);
+    let mut client = awake(caller, whole.min(SOON))?;
+    let body = client.call_within(call, Patience::For(whole))?;
+    caller.say(body, just_pid)
+}
+
+/// A connection to a supervisor that has just answered. Where the answer itself may take long, one
+/// that hangs is found out first, and never told what it would do much later.
+pub fn awake(caller: &Caller, patience: Duration) -> Result<Client, Trouble> {
+    let mut client = caller.connect(patience)?;
+    match client.call::<Pong>(Call::Ping) {
+        Ok(_) => Ok(client),
+        Err(CallError::TimedOutAfterSend { after }) => {
+            let message =
+                format!("no supervisor answers: it is there, but silent for {} s", after.as_secs_f64());
+            Err(Failure { code: 69, message }.into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub fn interrupt(_: args::Interrupt, caller: &Caller) -> Result<u8, Trouble> {
+    caller.ask(Call::Interrupt, |_: &protocol::Ack| "interrupted\n".to_owned())
+}
+
+pub fn pause(_: args::Pause, caller: &Caller) -> Result<u8, Trouble> {
+    caller.ask(Call::Pause, |_: &protocol::Ack| "paused; `agentsup resume` goes on\n".to_owned())
+}
+
+pub fn stop(verb: args::Stop, caller: &Caller) -> Result<u8, Trouble> {
+    caller.ask(Call::Stop { graceful: !verb.now }, |stopped: &Stopped| match stopped.already {
+        true => "was stopping already\n".to_owned(),
+        false => "stopping\n".to_owned(),
+    })
+}
+
+pub fn inject(_: args::Inject, caller: &Caller) -> Result<u8, Trouble> {
+    let text = caller.texts[0].as_bytes();
+    let bytes = match text {
+        b"-" => {
+            let mut bytes = Vec::new();
+            // More than that cannot be sent, so more need not be read to know it.
+            let read = std::io::stdin().take(REQUEST_MAX as u64).read_to_end(&mut bytes);
+            read.map_err(|error| Failure { code: 1, message: format!("stdin cannot be read: {error}") })?;
+            bytes
+        }
+        text => text.to_vec(),
+    };
+    if bytes.is_empty() {
+        return Err(Failure::usage("there is nothing to inject").into());
+    }
+    caller.ask(Call::Inject { bytes }, |injected: &Injected| format!("{} bytes\n", injected.n))
+}
+
+pub fn stats(_: args::Stats, caller: &Caller) -> Result<u8, Trouble> {
+    caller.ask(Call::Stats, stats_text)
+}
+
+fn stats_text(stats: &protocol::Stats) -> String {
+    let exits: Vec<String> = stats.exits.iter().map(|(class, n)| format!("{n} {class}")).collect();
+    let exits = if exits.is_empty() { "none".to_owned() } else { exits.join(", ") };
+    let mut text = rows(&[
+        ("uptime", Some(span(Duration::from_millis(stats.uptime_ms)))),
+        ("restarts", Some(stats.restarts.to_string())),
+        ("exits", Some(exits)),
+        ("orphans reaped", Some(stats.orphans_reaped.to_string())),
+        ("output", Some(bytes(stats.output_bytes))),
+        ("input", Some(bytes(stats.input_bytes))),
+        (
+            "callers",
+            Some(format!(
+                "{} now, {} at most, {} dropped",
+                stats.callers, stats.callers_most, stats.callers_dropped
+            )),
+        ),
+        ("events", Some(stats.events.to_string())),
+        ("log lines lost", Some(stats.log_lost.to_string())),
+        ("own memory", Some(bytes(stats.resident_bytes))),
+    ]);
+    if !stats.calls.is_empty() {
+        text += &format!("\n{:<16}{:>8}{:>9}\n", "method", "ok", "refused");
+        for (method, calls) in &stats.calls {
+            text += &format!("{:<16}{:>8}{:>9}\n", visible(method), calls.ok, calls.error);
+        }
+    }
+    text
+}
+
+pub fn metrics(verb: args::Metrics, caller: &Caller) -> Result<u8, Trouble> {
+    let textfile = verb.textfile.map(|word| asked::path("--textfile", word)).transpose()?;
+    let Some(file) = textfile else {
+        return caller.ask(Call::Metrics, |metrics: &protocol::Metrics| metrics.text.clone());
+    };
+    let body = caller.connect(caller.patience())?.call(Call::Metrics)?;
+    let metrics: protocol::Metrics = typed(body)?;
+    replace(&file, metrics.text.as_bytes()).map_err(|error| Failure {
+        code: 1,
+        message: format!("--textfile {}: cannot be written: {error}", file.display()),
+    })?;
+    Ok(0)
+}
+
+/// As a whole: a collector that reads at any moment sees the old text or the new. Its name does not
+/// end in `.prom` before that.
+fn replace(file: &Path, text: &[u8]) -> std::io::Result<()> {
+    let name = file.file_name().ok_or(std::io::ErrorKind::IsADirectory)?;
+    let mut beside = std::ffi::OsString::from(".");
+    beside.push(name);
+    beside.push(format!(".{}", std::process::id()));
+    let beside = file.with_file_name(beside);
+    let written = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o644)
+        .open(&beside)
+        .and_then(|mut out| out.write_all(text))
+        .and_then(|()| fs::rename(&beside, file));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
