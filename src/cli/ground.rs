@@ -113,6 +113,12 @@ impl Ground {
             before_spawn: choices.before_spawn,
             halt_notify: choices.halt_notify,
             labels: choices.labels,
+            socket: Some(crate::supervisor::settings::SocketSettings {
+                mode: 0o600,
+                group: None,
+                group_role: crate::control::access::Role::Observer,
+                outside_role: crate::control::access::Role::Operator,
+            }),
             log_max_bytes: choices.log_max_bytes,
             journald: choices.journald,
             config: choices.config,

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::control::access::Role;
 use crate::policy::crash::{Numbers, OnClean, OnHalt, Restart};
 use crate::session::{Start, StateDir, Wish};
 
@@ -26,10 +27,23 @@ pub struct Settings {
     /// `[halt] notify`: told about a halt. Empty: none.
     pub halt_notify: Vec<String>,
     pub labels: Vec<(String, String)>,
+    /// `None`: `--no-socket`.
+    pub socket: Option<SocketSettings>,
     pub log_max_bytes: u64,
     pub journald: bool,
     /// The config file, for the log.
     pub config: Option<PathBuf>,
+}
+
+/// The control socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketSettings {
+    pub mode: u32,
+    pub group: Option<u32>,
+    /// `[access] group`: another uid that the mode lets in.
+    pub group_role: Role,
+    /// `[access] outside`: callers of another pid namespace.
+    pub outside_role: Role,
 }
 
 /// `agentsup init`.

@@ -42,6 +42,10 @@ impl Supervisor {
     /// The agent has stopped, by itself or because somebody stopped it.
     pub(super) fn on_agent_stopped(&mut self, signal: i32) {
         let Some(agent) = &self.agent else { return };
+        if self.sweep.is_frozen() {
+            // A caller's pause: nobody's Ctrl-Z.
+            return;
+        }
         if agent.terminal.is_some() {
             // Only after a Ctrl-Z: an agent that somebody paused is left alone.
             if self.suspending.take().is_some() {
@@ -85,7 +89,9 @@ impl Supervisor {
                 }
             }
         }
-        self.forward(arrived);
+        if !self.sweep.is_frozen() {
+            self.forward(arrived);
+        }
     }
 
     /// Keys are read only in front: in the background they are the shell's.

@@ -16,6 +16,8 @@ pub enum Phase {
     /// Forked; whether the program runs is not known yet.
     Starting,
     Running,
+    /// Somebody asked for another start: the agent is being ended first.
+    Restarting,
     /// The agent ended; `wake` says when it starts again.
     Backoff,
     /// The agent ended cleanly; the operator at the terminal decides.
