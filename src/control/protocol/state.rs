@@ -123,7 +123,7 @@ pub struct Exit {
     pub at: f64,
     /// The agent's code, or 128+n.
     pub code: u8,
-    /// `SIGKILL`, … when one ended it.
+    /// `KILL`, … when one ended it.
     pub signal: Option<String>,
     pub run_ms: u64,
     /// `clean`, `transient`, `flapping`, `fatal` or `asked`.
