@@ -116,8 +116,8 @@ impl Ground {
             socket: Some(crate::supervisor::settings::SocketSettings {
                 mode: 0o600,
                 group: None,
-                group_role: crate::control::access::Role::Observer,
-                outside_role: crate::control::access::Role::Operator,
+                access_group: crate::control::access::Role::Observer,
+                access_outside: crate::control::access::Role::Operator,
             }),
             log_max_bytes: choices.log_max_bytes,
             journald: choices.journald,

@@ -483,8 +483,8 @@ fn role_of(peer: Peer, settings: &Settings) -> Role {
         own_pid: std::process::id().cast_signed(),
         own_uid: nix::unistd::geteuid().as_raw(),
         is_supervisor: &|pid| is_supervisor(pid, settings),
-        outside: socket.outside_role,
-        group: socket.group_role,
+        outside: socket.access_outside,
+        group: socket.access_group,
         parent: &procfs::parent_of,
     };
     access::role(access::Caller { pid: peer.pid, uid: peer.uid }, &ground)

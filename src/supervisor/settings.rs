@@ -21,29 +21,28 @@ pub struct Settings {
     pub on_halt: OnHalt,
     pub grace: Duration,
     pub timeout: Option<Duration>,
+    /// None: no callers are answered.
+    pub socket: Option<SocketSettings>,
     pub crash: Numbers,
     /// `[run] before_spawn`: non-zero refuses the spawn. Empty: none.
     pub before_spawn: Vec<String>,
     /// `[halt] notify`: told about a halt. Empty: none.
     pub halt_notify: Vec<String>,
     pub labels: Vec<(String, String)>,
-    /// `None`: `--no-socket`.
-    pub socket: Option<SocketSettings>,
     pub log_max_bytes: u64,
     pub journald: bool,
     /// The config file, for the log.
     pub config: Option<PathBuf>,
 }
 
-/// The control socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketSettings {
     pub mode: u32,
     pub group: Option<u32>,
-    /// `[access] group`: another uid that the mode lets in.
-    pub group_role: Role,
-    /// `[access] outside`: callers of another pid namespace.
-    pub outside_role: Role,
+    /// The role of another uid that mode and group let in.
+    pub access_group: Role,
+    /// The role of a caller from another pid namespace.
+    pub access_outside: Role,
 }
 
 /// `agentsup init`.
