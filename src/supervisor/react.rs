@@ -6,6 +6,7 @@ use super::console::Typed;
 use super::helper::Kind;
 use super::keys::{self, Choice};
 use super::settings::Io;
+use super::suspend::Suspending;
 use super::{Charge, Supervisor};
 use crate::log::{Event as LogEvent, Name};
 use crate::os::poll::Ready;
@@ -23,8 +24,6 @@ const READS: usize = 16;
 const INTERRUPTED: u8 = 130;
 /// How soon after a typed Ctrl-C an end by INT is its doing.
 const INTERRUPT_PROOF: Duration = Duration::from_secs(5);
-/// How long an agent may take to put its screen in order after Ctrl-Z.
-const SUSPEND_PATIENCE: Duration = Duration::from_millis(250);
 
 impl Supervisor {
     pub(super) fn on_signals(&mut self) {
@@ -33,7 +32,7 @@ impl Supervisor {
         }
     }
 
-    fn on_signal(&mut self, arrived: Arrived) {
+    pub(super) fn on_signal(&mut self, arrived: Arrived) {
         let run = matches!(self.charge, Charge::Run(_));
         match arrived.signal {
             libc::SIGCHLD => self.reap(),
@@ -164,7 +163,7 @@ impl Supervisor {
             self.console.restore_line_settings();
         }
         self.console.tidy_screen(how != How::Code(0));
-        self.suspend_at = None;
+        self.suspending = None;
         let signal = match how {
             How::Signal(n) => Some(n),
             How::Code(_) | How::Stopped(_) => None,
@@ -256,7 +255,7 @@ impl Supervisor {
                 self.interrupt_typed = Some(Instant::now());
             }
             if suspends {
-                self.suspend_at = Some(Instant::now() + SUSPEND_PATIENCE);
+                self.suspending = Some(Suspending::typed());
             }
             return;
         }
