@@ -118,13 +118,20 @@ impl Agent {
             && !procfs::is_ignoring(self.pid, libc::SIGTSTP)
     }
 
+    /// Puts its group in front if ours is; says whether it did.
+    pub fn take_front(&self) -> bool {
+        match (&self.in_front_of, self.group) {
+            (Some(terminal), Some(group)) => {
+                tty::foreground(terminal.as_fd()) == Some(tty::own_group())
+                    && tty::set_foreground(terminal.as_fd(), group).is_ok()
+            }
+            _ => false,
+        }
+    }
+
     /// After a stop: in front again if our job is, and running.
     pub fn resume(&self) {
-        if let (Some(terminal), Some(group)) = (&self.in_front_of, self.group)
-            && tty::foreground(terminal.as_fd()) == Some(tty::own_group())
-        {
-            let _ = tty::set_foreground(terminal.as_fd(), group);
-        }
+        self.take_front();
         match self.group {
             Some(group) => {
                 let _ = signals::send_group(group, libc::SIGCONT);

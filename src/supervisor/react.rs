@@ -36,6 +36,9 @@ impl Supervisor {
         let run = matches!(self.charge, Charge::Run(_));
         match arrived.signal {
             libc::SIGCHLD => self.reap(),
+            libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP if !arrived.sent && self.puts_agent_in_front() => {
+                self.forward(arrived);
+            }
             libc::SIGTERM => self.stop_asked(arrived),
             libc::SIGINT | libc::SIGQUIT if run => self.stop_asked(arrived),
             libc::SIGHUP if run && self.console.terminal_is_gone() => {
@@ -49,6 +52,12 @@ impl Supervisor {
             _ if !arrived.sent && arrived.signal != libc::SIGHUP => {}
             _ => self.forward(arrived),
         }
+    }
+
+    /// A terminal key that reaches us shows that our own group is in front and the agent's is not:
+    /// a shell's `fg` of a running job puts it there. The key, and the terminal, are the agent's.
+    fn puts_agent_in_front(&self) -> bool {
+        self.agent.as_ref().is_some_and(|agent| agent.terminal.is_none() && agent.take_front())
     }
 
     fn stop_asked(&mut self, arrived: Arrived) {

@@ -51,6 +51,11 @@ impl Supervisor {
         if tty::controlling().is_none() {
             return;
         }
+        if matches!(signal, libc::SIGTTIN | libc::SIGTTOU) && agent.take_front() {
+            // It wanted the terminal that a shell's `fg` had given to our group.
+            agent.resume();
+            return;
+        }
         if tty::has_job_control_parent() {
             self.log.record(LogEvent::new(Name::Suspended).with("signal", signals::name(signal)));
             tty::stop_self();
