@@ -30,7 +30,8 @@ fn a_hundred_megabytes_arrive_byte_for_byte_in_bounded_memory() {
 
 #[test]
 fn a_reader_that_is_late_gets_everything_too() {
-    let total = 3_000_000;
+    // More than the memory it may use.
+    let total = 24_000_000;
     let lab = Lab::new();
     let launch = Launch::run(&lab, [FAKE, "pattern", &total.to_string()]).with(["--restart", "no"]);
     let mut sup = launch.stdout_unread().start();

@@ -207,6 +207,19 @@ fn kill_9_of_agentsup_takes_the_agent_along_and_the_next_start_ends_what_escaped
 }
 
 #[test]
+fn kill_9_of_agentsup_takes_an_agent_along_that_ignores_every_hint() {
+    let lab = Lab::new();
+    for launch in each(&lab, &[FAKE, "ignore", "1,2,15"], "8s") {
+        let sup = launch.start();
+        sup.wait_for_output("READY");
+        let agent = pids_below(&sup)[0];
+        sup.signal(libc::SIGKILL);
+        sup.end();
+        support::eventually("the agent dies with its supervisor", || !procfs::alive(agent));
+    }
+}
+
+#[test]
 fn another_session_is_left_alone() {
     let lab = Lab::new();
     let other = Launch::run(&lab, [FAKE, "leftover", &lab.text("leftover"), "0"]).start();
