@@ -46,10 +46,8 @@ impl<T: Copy> Sources<T> {
     /// Returns at the first readiness, at `deadline`, or at a signal (whose record is then ready).
     pub fn wait(&mut self, deadline: Option<Instant>) -> Vec<(T, Ready)> {
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        let timeout = timeout.map(|left| libc::timespec {
-            tv_sec: left.as_secs() as libc::time_t,
-            tv_nsec: left.subsec_nanos() as _,
-        });
+        let timeout = timeout
+            .map(|left| libc::timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ });
         let timeout = timeout.as_ref().map_or(std::ptr::null(), |t| t as *const _);
         // SAFETY: the array is valid for its length, the timeout is null or valid, and a null mask
         // leaves the signal mask alone.

@@ -72,6 +72,8 @@ pub struct End {
     pub code: u8,
     pub signal: Option<i32>,
     pub oom: bool,
+    /// The operator typed the key that ended it.
+    pub asked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,6 +182,10 @@ impl History {
     }
 
     pub fn judge(&mut self, end: End, ran: Duration, now: Now) -> (Class, Verdict) {
+        if end.asked {
+            self.note_asked(end, ran, now);
+            return (Class::Asked, Verdict::Fine);
+        }
         self.judged = self.judged.wrapping_add(1);
         let stable = ran > self.numbers.stable_after;
         let clean = end.code == 0;

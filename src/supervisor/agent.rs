@@ -167,6 +167,12 @@ impl Agent {
 }
 
 impl Launch<'_> {
+    /// Not for `init`, which changes nothing about its child.
+    fn oom_score_adj(&self) -> Option<i32> {
+        self.env?;
+        procfs::own_oom_score_adj().map(|own| (own + OOM_SCORE_ABOVE).min(1000))
+    }
+
     fn spec<'b>(&'b self, place: Place<'b>) -> Spec<'b> {
         Spec {
             program: &self.program,
@@ -176,7 +182,7 @@ impl Launch<'_> {
             place,
             signals: Signals::As(inherited()),
             fds: Fds::Inherit,
-            oom_score_adj: procfs::own_oom_score_adj().map(|own| (own + OOM_SCORE_ABOVE).min(1000)),
+            oom_score_adj: self.oom_score_adj(),
         }
     }
 }

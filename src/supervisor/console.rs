@@ -17,7 +17,9 @@ pub struct Console {
     stdin: Stdin,
     stdout: Channel,
     stderr: Channel,
+    /// What the agent has done to the terminal, if it writes to one.
     modes: Modes,
+    stdout_is_terminal: bool,
     /// The agent's last output ended a line, as far as can be told.
     at_line_start: bool,
     /// Lines of our own that found no room.
@@ -37,15 +39,19 @@ struct Channel {
     sink: Sink,
     buffer: Buffer,
     broken: bool,
+    /// Bytes that found nobody to take them.
+    lost: u64,
 }
 
 impl Channel {
     fn on(fd: BorrowedFd) -> io::Result<Channel> {
-        Ok(Channel { sink: Sink::on(fd)?, buffer: Buffer::default(), broken: false })
+        Ok(Channel { sink: Sink::on(fd)?, buffer: Buffer::default(), broken: false, lost: 0 })
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        if !self.broken {
+        if self.broken {
+            self.lost += bytes.len() as u64;
+        } else {
             self.buffer.push(bytes);
         }
     }
@@ -57,6 +63,7 @@ impl Channel {
                 Wrote::Full => return,
                 Wrote::Broken => {
                     self.broken = true;
+                    self.lost += self.buffer.len() as u64;
                     self.buffer.clear();
                 }
             }
@@ -94,6 +101,7 @@ impl Console {
             stdout: Channel::on(sink::stdout())?,
             stderr: Channel::on(sink::stderr())?,
             modes: Modes::default(),
+            stdout_is_terminal: tty::stdout_is_terminal(),
             at_line_start: true,
             lost_lines: 0,
         })
@@ -148,7 +156,7 @@ impl Console {
     /// The agent has ended: the modes it left on must not garble what comes next, and after a
     /// failure neither must the rest of a screen that it could not clear any more.
     pub fn tidy_screen(&mut self, failed: bool) {
-        if self.has_terminal() {
+        if self.has_terminal() && self.stdout_is_terminal {
             let off = self.modes.off();
             self.stdout.push(&off);
             if failed {
@@ -158,12 +166,19 @@ impl Console {
         self.modes = Modes::default();
     }
 
+    /// An agent on our own stdio has failed: it may have left the line settings in any state.
+    pub fn restore_line_settings(&mut self) {
+        if let Stdin::Terminal { original, raw: false } = &self.stdin {
+            let _ = tty::set_modes(tty::stdin(), original);
+        }
+    }
+
     pub fn terminal_is_gone(&self) -> bool {
         self.has_terminal() && tty::is_gone(tty::stdin())
     }
 
     pub fn output(&mut self, bytes: &[u8]) {
-        if self.has_terminal() {
+        if self.stdout_is_terminal {
             self.modes.feed(bytes);
         }
         self.at_line_start = bytes.last().is_none_or(|&b| b == b'\n');
@@ -222,8 +237,8 @@ impl Console {
     }
 
     /// Bytes and lines that nobody took.
-    pub fn unwritten(&self) -> (usize, u64) {
-        (self.stdout.buffer.len(), self.lost_lines)
+    pub fn unwritten(&self) -> (u64, u64) {
+        (self.stdout.lost + self.stdout.buffer.len() as u64, self.lost_lines)
     }
 
     pub fn reads_stdin(&self) -> bool {

@@ -7,6 +7,10 @@ pub fn holds_suspend(typed: &[u8]) -> bool {
     SUSPEND.iter().any(|key| typed.windows(key.len()).any(|w| w == *key))
 }
 
+pub fn holds_interrupt(typed: &[u8]) -> bool {
+    typed.contains(&0x03)
+}
+
 /// A key pressed while no agent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {

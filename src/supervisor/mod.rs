@@ -53,6 +53,7 @@ use agent::Agent;
 use console::Console;
 use helper::Helper;
 use settings::{InitSettings, Io, Settings};
+use suspend::Suspending;
 use sweep::Sweep;
 
 /// Whom this supervisor serves.
@@ -87,8 +88,10 @@ struct Supervisor {
     failed_children: HashSet<i32>,
     /// More children may have news than were looked at.
     more_children: bool,
-    /// Ctrl-Z was typed: by then the agent has stopped itself, or is stopped.
-    suspend_at: Option<Instant>,
+    /// Ctrl-Z was typed.
+    suspending: Option<Suspending>,
+    /// When Ctrl-C was last typed to the running agent.
+    interrupt_typed: Option<Instant>,
     shown_phase: &'static str,
     /// Of the agent that ended last.
     ended_pid: i32,
@@ -97,6 +100,8 @@ struct Supervisor {
     never_ran: bool,
     /// What the running agent was started as.
     spawned_as: Start,
+    /// Why a continue became fresh.
+    why_fresh: Option<&'static str>,
     /// The same, as far as the policy is concerned.
     ran_as: Next,
     /// The names of variables that the log has already said were dropped.
@@ -152,8 +157,8 @@ impl Supervisor {
             if self.more_children {
                 self.reap();
             }
-            if self.suspend_at.is_some_and(|at| Instant::now() >= at) {
-                self.suspend();
+            if self.suspending.is_some_and(|s| Instant::now() >= s.deadline()) {
+                self.on_suspend_due();
             }
             self.events.push_back(life::Event::Due);
             self.settle();
@@ -177,7 +182,8 @@ impl Supervisor {
         }
         let life = self.life.wake().map(|(at, _)| at);
         let flush = self.ending.as_ref().and_then(|e| e.flush_until);
-        [life, self.suspend_at, flush].into_iter().flatten().min()
+        let suspend = self.suspending.map(Suspending::deadline);
+        [life, suspend, flush].into_iter().flatten().min()
     }
 
     fn register(&self, sources: &mut Sources<Source>) {

@@ -176,6 +176,7 @@ impl Supervisor {
         record.document = plan.document;
         record.env_fingerprint = Some(plan.env.fingerprint());
         self.spawned_as = plan.start;
+        self.why_fresh = plan.why_fresh;
         // The same command again continues nothing, so it cannot fail at it.
         let same_again = plan.profile == Profile::Other && settings.wish.continue_args.is_empty();
         self.ran_as = if plan.start == Start::Fresh || same_again { Next::Fresh } else { Next::Continue };

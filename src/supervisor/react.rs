@@ -6,6 +6,7 @@ use super::console::Typed;
 use super::helper::Kind;
 use super::keys::{self, Choice};
 use super::settings::Io;
+use super::suspend::Suspending;
 use super::{Charge, Supervisor};
 use crate::log::{Event as LogEvent, Name};
 use crate::os::poll::Ready;
@@ -19,8 +20,10 @@ use crate::policy::life::{Event, Phase};
 const BATCH: usize = 256;
 /// Reads of the pty in one go: a busy agent must not starve signals and callers.
 const READS: usize = 16;
-/// How long an agent may take to put its screen in order after Ctrl-Z.
-const SUSPEND_PATIENCE: Duration = Duration::from_millis(250);
+/// 128 + SIGINT: what a shell reports, and what many programs exit with by themselves.
+const INTERRUPTED: u8 = 130;
+/// How soon after a typed Ctrl-C an end by INT is its doing.
+const INTERRUPT_PROOF: Duration = Duration::from_secs(5);
 
 impl Supervisor {
     pub(super) fn on_signals(&mut self) {
@@ -29,7 +32,7 @@ impl Supervisor {
         }
     }
 
-    fn on_signal(&mut self, arrived: Arrived) {
+    pub(super) fn on_signal(&mut self, arrived: Arrived) {
         let run = matches!(self.charge, Charge::Run(_));
         match arrived.signal {
             libc::SIGCHLD => self.reap(),
@@ -156,15 +159,21 @@ impl Supervisor {
             self.tail.feed(bytes);
         });
         agent.return_terminal();
+        if how != How::Code(0) && self.io() == Io::Inherit && matches!(self.charge, Charge::Run(_)) {
+            self.console.restore_line_settings();
+        }
         self.console.tidy_screen(how != How::Code(0));
-        self.suspend_at = None;
+        self.suspending = None;
         let signal = match how {
             How::Signal(n) => Some(n),
             How::Code(_) | How::Stopped(_) => None,
         };
         let oom = agent.was_oom_killed(signal);
         self.ended_pid = agent.pid;
-        self.events.push_back(Event::Exited(End { code: how.exit_code(), signal, oom }));
+        // Ctrl-C in a program that has no other idea about it is a wish to leave, not a crash.
+        let typed = self.interrupt_typed.take().is_some_and(|at| at.elapsed() < INTERRUPT_PROOF);
+        let asked = typed && how.exit_code() == INTERRUPTED;
+        self.events.push_back(Event::Exited(End { code: how.exit_code(), signal, oom, asked }));
     }
 
     fn on_none_left(&mut self) {
@@ -242,8 +251,11 @@ impl Supervisor {
                 let written = terminal.pty.write(terminal.input.pending());
                 terminal.input.consume(written);
             }
+            if self.console.has_terminal() && keys::holds_interrupt(bytes) {
+                self.interrupt_typed = Some(Instant::now());
+            }
             if suspends {
-                self.suspend_at = Some(Instant::now() + SUSPEND_PATIENCE);
+                self.suspending = Some(Suspending::typed());
             }
             return;
         }

@@ -42,7 +42,14 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     if settings.io == Io::Pty && !suspend::is_in_front() {
         // Started in the background: wait to be brought to the front, as any terminal program does.
         // Before that the line settings are the shell's own, not those of its jobs.
-        suspend::stop_until_in_front();
+        let arrived = suspend::stop_until_in_front(&inbox);
+        if !suspend::is_in_front() {
+            // Asked to end before anything began.
+            let signal = arrived.iter().find(|a| suspend::asks_to_end(a)).map_or(0, |a| a.signal as u8);
+            let code = 128 + signal;
+            let message = "ended while waiting for the terminal in the background".to_owned();
+            return Err(CannotStart { code, message });
+        }
     }
     let reads = if settings.io == Io::Pty { Reads::Us } else { Reads::Agent };
     let mut console = Console::open(reads).map_err(|e| own("stdin, stdout, stderr", e))?;
@@ -163,9 +170,11 @@ impl Supervisor {
             orphans: 0,
             failed_children: HashSet::new(),
             more_children: false,
-            suspend_at: None,
+            suspending: None,
+            interrupt_typed: None,
             ended_pid: 0,
             spawned_as: Start::Fresh,
+            why_fresh: None,
             ran_as: Next::Fresh,
             last_end: None,
             never_ran: false,

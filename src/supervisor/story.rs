@@ -25,6 +25,7 @@ impl Supervisor {
         let event = Event::new(Name::ClaudeSpawn)
             .with("pid", agent.pid)
             .with("start", if self.spawned_as == Start::Fresh { "fresh" } else { "continue" })
+            .maybe("why", self.why_fresh)
             .maybe("conversation", session.record.conversation.id.as_deref());
         self.log.record(event);
     }

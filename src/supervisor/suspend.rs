@@ -4,9 +4,38 @@
 //! session leader: nobody could continue it. So agentsup does what a shell's job control would:
 //! it stops the agent, gives the terminal back, and stops itself.
 
+use std::time::{Duration, Instant};
+
 use super::Supervisor;
 use crate::log::{Event as LogEvent, Name};
-use crate::os::{signals, tty};
+use crate::os::signals::{self, Arrived, Inbox};
+use crate::os::tty;
+
+/// How long an agent may take to put its screen in order and stop by itself after Ctrl-Z.
+const OWN_STOP: Duration = Duration::from_millis(250);
+/// How long it may take until a STOP has stopped it.
+const MADE_STOP: Duration = Duration::from_millis(500);
+
+/// Ctrl-Z was typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Suspending {
+    /// The agent has the key, and until then to stop by itself, as claude does.
+    Typed { until: Instant },
+    /// It is being stopped.
+    Stopped { until: Instant },
+}
+
+impl Suspending {
+    pub(super) fn typed() -> Suspending {
+        Suspending::Typed { until: Instant::now() + OWN_STOP }
+    }
+
+    pub(super) fn deadline(self) -> Instant {
+        match self {
+            Suspending::Typed { until } | Suspending::Stopped { until } => until,
+        }
+    }
+}
 
 impl Supervisor {
     /// The agent has stopped, by itself or because somebody stopped it.
@@ -14,8 +43,8 @@ impl Supervisor {
         let Some(agent) = &self.agent else { return };
         if agent.terminal.is_some() {
             // Only after a Ctrl-Z: an agent that somebody paused is left alone.
-            if self.suspend_at.is_some() {
-                self.suspend();
+            if self.suspending.take().is_some() {
+                self.hand_over();
             }
             return;
         }
@@ -35,25 +64,47 @@ impl Supervisor {
         }
     }
 
-    /// Ctrl-Z in front of the agent's own terminal.
-    pub(super) fn suspend(&mut self) {
-        self.suspend_at = None;
+    /// The time is up that was given after Ctrl-Z.
+    pub(super) fn on_suspend_due(&mut self) {
+        let (Some(suspending), Some(group)) =
+            (self.suspending.take(), self.agent.as_ref().and_then(|a| a.group()))
+        else {
+            return;
+        };
+        match suspending {
+            Suspending::Typed { .. } if tty::has_job_control_parent() => {
+                let _ = signals::send_group(group, libc::SIGSTOP);
+                self.suspending = Some(Suspending::Stopped { until: Instant::now() + MADE_STOP });
+            }
+            // An agent that waits to be continued in good faith would wait for ever.
+            Suspending::Typed { .. } => {
+                let _ = signals::send_group(group, libc::SIGCONT);
+            }
+            Suspending::Stopped { .. } => self.hand_over(),
+        }
+    }
+
+    /// The agent stands still: the terminal goes to the shell until we are continued.
+    fn hand_over(&mut self) {
         let Some(group) = self.agent.as_ref().and_then(|a| a.group()) else { return };
         if !tty::has_job_control_parent() {
-            // An agent that has suspended itself in good faith is woken again.
             let _ = signals::send_group(group, libc::SIGCONT);
             return;
         }
-        let _ = signals::send_group(group, libc::SIGSTOP);
         self.log.record(LogEvent::new(Name::Suspended).with("signal", "TSTP"));
         self.console.give_back();
-        stop_until_in_front();
-        self.console.take_again();
+        let arrived = stop_until_in_front(&self.inbox);
+        if is_in_front() {
+            self.console.take_again();
+            self.resize();
+        }
         self.log.record(LogEvent::new(Name::Continued));
-        self.resize();
         let _ = signals::send_group(group, libc::SIGCONT);
         // Most agents draw their screen again at this one, whatever became of it meanwhile.
         let _ = signals::send_group(group, libc::SIGWINCH);
+        for signal in arrived.into_iter().filter(|a| a.signal != libc::SIGCONT) {
+            self.on_signal(signal);
+        }
     }
 }
 
@@ -65,12 +116,19 @@ pub(super) fn is_in_front() -> bool {
 }
 
 /// Continued in the background (`bg`) the terminal is not ours to touch: stop again, as the kernel
-/// would do to any program that writes line settings there.
-pub(super) fn stop_until_in_front() {
+/// would do to any program that writes line settings there. Unless somebody wants us to end: a
+/// shell's `kill %1` is a TERM and a CONT. What arrived meanwhile is handed on.
+pub(super) fn stop_until_in_front(inbox: &Inbox) -> Vec<Arrived> {
+    let mut arrived = Vec::new();
     loop {
         tty::stop_self();
-        if is_in_front() {
-            return;
+        arrived.extend(inbox.take());
+        if is_in_front() || arrived.iter().any(asks_to_end) {
+            return arrived;
         }
     }
+}
+
+pub(super) fn asks_to_end(arrived: &Arrived) -> bool {
+    matches!(arrived.signal, libc::SIGTERM | libc::SIGINT | libc::SIGQUIT | libc::SIGHUP)
 }

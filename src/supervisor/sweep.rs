@@ -56,11 +56,19 @@ impl Sweep {
             Scope::Group(group) => own.into_iter().filter(|p| p.group == group).collect(),
             Scope::Tree => own,
         };
-        self.term_each(&targets);
+        let cleaning = self.cleaning_up(&all);
+        self.term_each(targets.iter().filter(|p| !cleaning.contains(&p.pid)));
     }
 
-    fn term_each(&mut self, targets: &[Process]) {
-        for process in targets.iter().filter(|p| !p.zombie) {
+    /// What has been started by somebody who had TERM and is still at it: the commands of its
+    /// clean-up, which a TERM would cut short.
+    fn cleaning_up(&self, all: &[Process]) -> HashSet<i32> {
+        let at_it = all.iter().filter(|p| self.had_term.contains(&(p.pid, p.started)) && !p.zombie);
+        at_it.flat_map(|p| procfs::descendants(all, p.pid)).map(|p| p.pid).collect()
+    }
+
+    fn term_each<'a>(&mut self, targets: impl Iterator<Item = &'a Process>) {
+        for process in targets.filter(|p| !p.zombie) {
             if self.had_term.insert((process.pid, process.started)) {
                 let _ = signals::send(process.pid, libc::SIGTERM);
                 if process.stopped {
@@ -93,7 +101,8 @@ impl Sweep {
         let own: HashSet<i32> = procfs::descendants(&all, self.me).iter().map(|p| p.pid).collect();
         let outsiders: Vec<Process> =
             all.into_iter().filter(|p| p.pid != self.me && !own.contains(&p.pid) && !p.zombie).collect();
-        self.term_each(&outsiders);
+        let cleaning = self.cleaning_up(&outsiders);
+        self.term_each(outsiders.iter().filter(|p| !cleaning.contains(&p.pid)));
         self.watch(outsiders);
     }
 
@@ -128,7 +137,7 @@ impl Sweep {
 
     pub fn term_strangers(&mut self) {
         let all: Vec<Process> = self.strangers.iter().map(|s| s.process).collect();
-        self.term_each(&all);
+        self.term_each(all.iter());
     }
 
     pub fn kill_strangers(&self) {

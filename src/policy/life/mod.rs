@@ -182,7 +182,7 @@ impl Life {
 
     fn after_failed_spawn(&mut self, next: Next, code: u8, now: Now) -> Vec<Effect> {
         self.last_code = code;
-        let end = End { code, signal: None, oom: false };
+        let end = End { code, signal: None, oom: false, asked: false };
         if !self.ever_ran {
             // Nothing that ever ran can be kept alive by waiting, so `--on-halt` is not asked. That
             // goes for 125 too: whoever started us learns at once that there are no ptys here.
@@ -198,7 +198,7 @@ impl Life {
     fn after_exit(&mut self, ran_as: Next, end: End, ran: Duration, now: Now) -> Vec<Effect> {
         self.last_code = end.code;
         let next = match ran_as {
-            Next::Continue if end.code != 0 && ran < CONTINUE_PROOF => Next::Fresh,
+            Next::Continue if end.code != 0 && !end.asked && ran < CONTINUE_PROOF => Next::Fresh,
             Next::Continue | Next::Fresh => Next::Continue,
         };
         self.after_end(ran_as, next, end, ran, now)
@@ -209,19 +209,20 @@ impl Life {
         let (class, verdict) = self.history.judge(end, ran, now);
         let mut effects = vec![Effect::TellExit { class, end, ran }];
         match (class, self.rules.restart, self.rules.on_clean) {
-            (_, Restart::No, _) | (Class::Clean, Restart::OnFailure | Restart::Always, OnClean::Exit) => {
+            (_, Restart::No, _)
+            | (Class::Clean | Class::Asked, Restart::OnFailure | Restart::Always, OnClean::Exit) => {
                 effects.extend(self.finish(now));
                 return effects;
             }
-            (Class::Clean, Restart::OnFailure | Restart::Always, OnClean::Prompt) => {
+            (Class::Clean | Class::Asked, Restart::OnFailure | Restart::Always, OnClean::Prompt) => {
                 self.health = Health::Healthy;
                 self.phase = Phase::Asking;
                 effects.push(Effect::Ask);
                 return effects;
             }
-            (Class::Clean, Restart::OnFailure | Restart::Always, OnClean::Restart)
+            (Class::Clean | Class::Asked, Restart::OnFailure | Restart::Always, OnClean::Restart)
             | (
-                Class::Transient | Class::Flapping | Class::Fatal | Class::Asked,
+                Class::Transient | Class::Flapping | Class::Fatal,
                 Restart::OnFailure | Restart::Always,
                 OnClean::Exit | OnClean::Prompt | OnClean::Restart,
             ) => {}

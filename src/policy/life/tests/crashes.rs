@@ -437,3 +437,17 @@ fn a_continue_that_had_nothing_to_continue_did_not_fail_as_one() {
     let effects = story.only_hears(Event::Exited(code(1)));
     assert!(!effects.contains(&Effect::TellContinueFailed), "{effects:?}");
 }
+
+#[test]
+fn an_exit_that_the_operator_typed_counts_as_none_and_leads_where_a_clean_one_does() {
+    let typed = Event::Exited(End { asked: true, ..code(130) });
+    let mut story = Story::runs(Rules { on_clean: OnClean::Prompt, ..rules() });
+    for _ in 0..20 {
+        assert_eq!(story.hears(typed).last(), Some(&Effect::Ask));
+        assert_eq!((story.last_exit().class, story.life.history().in_a_row()), (Class::Asked, 0));
+        story.hears(Event::Retry);
+    }
+    let mut story = Story::runs(Rules { on_clean: OnClean::Exit, ..rules() });
+    story.hears(typed);
+    assert_eq!(story.sequel(), Ends(130));
+}

@@ -44,7 +44,7 @@ fn always() -> Rules {
 }
 
 fn code(code: u8) -> End {
-    End { code, signal: code.checked_sub(128).map(i32::from), oom: false }
+    End { code, signal: code.checked_sub(128).map(i32::from), oom: false, asked: false }
 }
 
 /// What an event led to, as an operator would tell it.
