@@ -116,6 +116,25 @@ fn nothing_of_the_tree_survives_whatever_its_group_or_session() {
     }
 }
 
+/// As `docker exec` does: a process of the namespace that is no descendant of its PID 1.
+#[test]
+fn what_entered_the_namespace_from_outside_gets_term_once_and_ends_too() {
+    for place in Place::possible(&[Place::Pid1]) {
+        let lab = Lab::new();
+        let sup = Launch::run(&lab, [FAKE, "wait"]).with(["--grace", "1s"]).at(place).start();
+        sup.wait_for_output("READY");
+        let words = [FAKE, "record-signals", &lab.text("signals")];
+        let mut outsider = support::place::enter(sup.pid(), &words).spawn().expect("nsenter");
+        let out = support::stream::Stream::of(outsider.stdout.take().expect("piped"));
+        assert!(out.position_after(0, "READY", LIMIT).is_some());
+        sup.signal(libc::SIGTERM);
+        let ended = sup.end();
+        ended.assert_code(143);
+        assert_eq!(lab.read("signals"), "15\n", "{ended}");
+        outsider.wait().expect("it ended with the namespace");
+    }
+}
+
 #[test]
 fn a_second_term_or_int_during_the_grace_kills_at_once() {
     for place in Place::possible(&BOTH) {
