@@ -4,7 +4,7 @@
 //! | module      | what it wraps                                                        |
 //! |-------------|----------------------------------------------------------------------|
 //! | `inherited` | signal mask and dispositions as they were before Rust's runtime      |
-//! | `signals`   | every signal as a record on a pipe, with who sent it                 |
+//! | `signals`   | every signal as a wake-up, counted, with who sent it                 |
 //! | `wait`      | the one place that reaps                                             |
 //! | `spawn`     | fork, the steps in the child, and which of them failed               |
 //! | `pty`       | the agent's terminal, seen from the master                           |

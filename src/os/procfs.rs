@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::OnceLock;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
@@ -17,8 +18,21 @@ pub struct Process {
     pub stopped: bool,
 }
 
+/// Whether /proc speaks of our own pid namespace. One that was mounted outside (a chroot with the
+/// host's, `unshare --pid` without a new mount) counts other processes under our numbers.
+fn is_ours() -> bool {
+    static OURS: OnceLock<bool> = OnceLock::new();
+    *OURS.get_or_init(|| {
+        fs::read_link("/proc/self")
+            .is_ok_and(|me| me.as_os_str() == OsStr::new(&std::process::id().to_string()))
+    })
+}
+
 /// `None` without a usable /proc.
 pub fn processes() -> Option<Vec<Process>> {
+    if !is_ours() {
+        return None;
+    }
     let entries = fs::read_dir("/proc").ok()?;
     let all: Vec<Process> = entries
         .flatten()
@@ -29,6 +43,9 @@ pub fn processes() -> Option<Vec<Process>> {
 }
 
 pub fn process(pid: i32) -> Option<Process> {
+    if !is_ours() {
+        return None;
+    }
     parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 

@@ -1,12 +1,13 @@
-//! Every signal becomes a record on a pipe, with who sent it.
+//! Every signal wakes the loop and is told with who sent it.
 //!
 //! signal-hook's registry installs the handlers. Two things it cannot do are done here: signals
 //! that the C library keeps for itself (musl: 32–34, and 34 is the first real-time signal for the
 //! rest of the world), and telling a fault of our own from a signal that somebody sent.
 
 use std::io;
+use std::iter::repeat_n;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use nix::fcntl::OFlag;
 
@@ -22,12 +23,23 @@ pub struct Arrived {
     pub sender: i32,
 }
 
-const RECORD: usize = 12;
+const SIGNALS: usize = 65;
 
+/// What has arrived and was not taken yet. Counted, not queued: however many real-time signals
+/// come while nobody looks, none of them can push out a TERM.
+struct Waiting {
+    sent: AtomicU32,
+    by_kernel: AtomicU32,
+    sender: AtomicI32,
+}
+
+static WAITING: [Waiting; SIGNALS] =
+    [const { Waiting { sent: AtomicU32::new(0), by_kernel: AtomicU32::new(0), sender: AtomicI32::new(0) } };
+        SIGNALS];
+
+/// The pipe only wakes the loop: one byte stands for all until it is read.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
-/// A storm of children must not fill the pipe and push out a TERM: one record stands for all
-/// until it is read.
-static CHILD_PENDING: AtomicBool = AtomicBool::new(false);
+static WOKEN: AtomicBool = AtomicBool::new(false);
 
 /// The reading end.
 pub struct Inbox {
@@ -109,45 +121,44 @@ fn post(signal: i32, info: &libc::siginfo_t) {
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         return;
     }
-    if signal == libc::SIGCHLD && CHILD_PENDING.swap(true, Ordering::SeqCst) {
+    let Some(waiting) = usize::try_from(signal).ok().and_then(|n| WAITING.get(n)) else { return };
+    if sent {
+        // SAFETY: for a signal that a process sent, these bytes hold its pid.
+        waiting.sender.store(unsafe { info.si_pid() }, Ordering::SeqCst);
+        waiting.sent.fetch_add(1, Ordering::SeqCst);
+    } else {
+        waiting.by_kernel.fetch_add(1, Ordering::SeqCst);
+    }
+    if WOKEN.swap(true, Ordering::SeqCst) {
         return;
     }
-    // SAFETY: for a signal that a process sent, these bytes hold its pid; for others they are some
-    // integer, and are not looked at.
-    let sender = if sent { unsafe { info.si_pid() } } else { 0 };
-    let mut record = [0u8; RECORD];
-    record[..4].copy_from_slice(&signal.to_ne_bytes());
-    record[4..8].copy_from_slice(&i32::from(sent).to_ne_bytes());
-    record[8..].copy_from_slice(&sender.to_ne_bytes());
-    // SAFETY: `write` is async-signal-safe, `record` is valid for its length, and a record is far
-    // below PIPE_BUF, so it is written whole or not at all. errno belongs to the code that was
-    // interrupted and is put back.
+    // SAFETY: `write` is async-signal-safe and the byte is valid. errno belongs to the code that
+    // was interrupted and is put back.
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
-        libc::write(PIPE.load(Ordering::SeqCst), record.as_ptr().cast(), RECORD);
+        libc::write(PIPE.load(Ordering::SeqCst), c"!".as_ptr().cast(), 1);
         *errno = saved;
     }
 }
 
 impl Inbox {
-    /// What has arrived since the last call; empty when nothing has.
+    /// What has arrived since the last call; empty when nothing has. SIGCHLD coalesces by nature
+    /// and is told once.
     pub fn take(&self) -> Vec<Arrived> {
+        let mut wake = [0u8; 16];
+        while let Ok(1..) = nix::unistd::read(&self.pipe, &mut wake) {}
+        // Cleared before the counts are taken: what comes from here on writes a new byte.
+        WOKEN.store(false, Ordering::SeqCst);
         let mut arrived = Vec::new();
-        let mut buffer = [0u8; RECORD * 64];
-        while let Ok(n @ 1..) = nix::unistd::read(&self.pipe, &mut buffer) {
-            for record in buffer[..n].chunks_exact(RECORD) {
-                let word = |at: usize| {
-                    i32::from_ne_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]])
-                };
-                arrived.push(Arrived { signal: word(0), sent: word(4) != 0, sender: word(8) });
-            }
-            if n < buffer.len() {
-                break;
-            }
+        for (signal, waiting) in (0i32..).zip(&WAITING) {
+            let by_kernel = waiting.by_kernel.swap(0, Ordering::SeqCst);
+            let sent = waiting.sent.swap(0, Ordering::SeqCst);
+            let sender = waiting.sender.load(Ordering::SeqCst);
+            let told = |count: u32| if signal == libc::SIGCHLD { count.min(1) } else { count } as usize;
+            arrived.extend(repeat_n(Arrived { signal, sent: false, sender: 0 }, told(by_kernel)));
+            arrived.extend(repeat_n(Arrived { signal, sent: true, sender }, told(sent)));
         }
-        // Cleared before the caller reaps: a child that ends from here on posts a new record.
-        CHILD_PENDING.store(false, Ordering::SeqCst);
         arrived
     }
 }

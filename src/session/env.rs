@@ -135,6 +135,12 @@ fn name_at_start(text: &str) -> &str {
     if text.starts_with(|c: char| c.is_ascii_digit()) { "" } else { &text[..end] }
 }
 
+/// A variable whose value nobody should read.
+pub fn is_secret_name(name: &OsStr) -> bool {
+    let name = name.to_string_lossy().to_ascii_uppercase();
+    ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word))
+}
+
 impl Environment {
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         let at = self.vars.binary_search_by(|var| var.name.as_os_str().cmp(OsStr::new(name)));
@@ -162,15 +168,11 @@ impl Environment {
     /// Values that logs must not show. Short ones and plain numbers are left out: masking them
     /// would blot out ordinary text and hide little.
     pub fn secrets(&self) -> Vec<String> {
-        let is_secret = |name: &OsStr| {
-            let name = name.to_string_lossy().to_ascii_uppercase();
-            ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word))
-        };
         let worth_masking = |v: &&str| v.chars().count() >= 8 && !v.bytes().all(|b| b.is_ascii_digit());
         let values: BTreeSet<&str> = self
             .vars
             .iter()
-            .filter(|var| is_secret(&var.name))
+            .filter(|var| is_secret_name(&var.name))
             .filter_map(|var| var.value.to_str())
             .filter(worth_masking)
             .collect();

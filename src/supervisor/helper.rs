@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::os::sink;
-use crate::os::spawn::{self, Env, Fds, Place, Signals, Spec};
+use crate::os::spawn::{self, Env, Fds, Place, Signals, Spawning, Spec};
 use crate::session::program;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Kind {
 pub struct Helper {
     pub pid: i32,
     pub kind: Kind,
+    /// Whether it could be run at all; asked when it has ended.
+    pub spawning: Spawning,
 }
 
 pub fn start(kind: Kind, command: &[String], told: &serde_json::Value, cwd: &Path) -> Result<Helper, String> {
@@ -36,6 +38,5 @@ pub fn start(kind: Kind, command: &[String], told: &serde_json::Value, cwd: &Pat
         oom_score_adj: None,
     };
     let started = spawn::spawn(&spec).map_err(|e| e.to_string())?;
-    // A failing exec ends the helper with 125, which is an answer like any other.
-    Ok(Helper { pid: started.pid, kind })
+    Ok(Helper { pid: started.pid, kind, spawning: started })
 }

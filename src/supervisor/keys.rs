@@ -18,6 +18,12 @@ pub enum Choice {
     Quit,
 }
 
+/// Whether a key counts while the agent is about to come back: somebody may just be typing on, so
+/// a letter does not.
+pub fn is_deliberate(typed: &[u8]) -> bool {
+    matches!(typed, [b'\r' | b'\n' | 0x03 | 0x04 | 0x1c])
+}
+
 pub fn choice(typed: &[u8]) -> Option<Choice> {
     typed.iter().find_map(|key| match key {
         b'\r' | b'\n' => Some(Choice::Retry),

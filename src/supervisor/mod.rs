@@ -66,6 +66,8 @@ enum Charge {
 struct Session {
     settings: Settings,
     record: record::Record,
+    /// What the record will say once the spawn under way has succeeded.
+    next: Option<record::Facts>,
     record_failed: bool,
     /// Held for as long as we live.
     _lock: Lock,
@@ -80,7 +82,7 @@ struct Supervisor {
     inbox: Inbox,
     console: Console,
     agent: Option<Agent>,
-    helper: Option<Helper>,
+    helpers: Vec<Helper>,
     sweep: Sweep,
     tail: Tail,
     orphans: u64,
@@ -118,6 +120,8 @@ struct Ending {
     code: u8,
     /// `None`: as long as it takes, as any program waits for the reader of its output.
     flush_until: Option<Instant>,
+    /// The code when nobody took the output in time.
+    late_code: u8,
 }
 
 /// Where a wake-up came from.
@@ -269,7 +273,11 @@ impl Supervisor {
     }
 
     fn close(mut self) -> u8 {
-        let code = self.ending.as_ref().map_or(125, |e| e.code);
+        let code = match &self.ending {
+            Some(ending) if self.console.is_flushed() => ending.code,
+            Some(ending) => ending.late_code,
+            None => 125,
+        };
         self.console.give_back();
         self.tell_end(code);
         self.console.flush();

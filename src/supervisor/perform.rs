@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::agent::{Agent, Launch, LaunchError};
 use super::helper::{self, Kind};
+use super::record::Facts;
 use super::settings::Io;
 use super::sweep::Scope;
 use super::{Charge, Ending, Supervisor};
@@ -70,7 +71,10 @@ impl Supervisor {
                 self.sweep.kill_strangers();
             }
             Order::KillAgent => {}
-            Order::GiveUp => self.tell_survivors(),
+            Order::GiveUp => {
+                let survivors = self.sweep.living_strangers();
+                self.tell_survivors(survivors);
+            }
         }
     }
 
@@ -85,8 +89,9 @@ impl Supervisor {
             "last_exit": self.life.history().exits().next_back().map(|e| e.end.code),
         });
         match helper::start(Kind::BeforeSpawn, &settings.before_spawn, &told, &settings.wish.started_in) {
-            Ok(helper) => self.helper = Some(helper),
+            Ok(helper) => self.helpers.push(helper),
             Err(error) => {
+                self.never_ran = true;
                 self.console.tell(&format!("before_spawn `{}`: {error}", settings.before_spawn.join(" ")));
                 self.events.push_back(Event::Prepared { agreed: false });
             }
@@ -107,7 +112,7 @@ impl Supervisor {
             "restart_count": self.life.restarts(),
         });
         match helper::start(Kind::Notify, &settings.halt_notify, &told, &settings.wish.started_in) {
-            Ok(helper) => self.helper = Some(helper),
+            Ok(helper) => self.helpers.push(helper),
             Err(error) => {
                 self.console.tell(&format!("notify `{}`: {error}", settings.halt_notify.join(" ")));
                 self.events.push_back(Event::Notified);
@@ -116,7 +121,8 @@ impl Supervisor {
     }
 
     fn abandon_helper(&mut self) {
-        if let Some(helper) = self.helper.take() {
+        for helper in std::mem::take(&mut self.helpers) {
+            self.never_ran |= helper.kind == Kind::BeforeSpawn;
             self.console.tell("a helper command took too long and is ended");
             let _ = signals::send_group(helper.pid, libc::SIGKILL);
             self.failed_children.insert(helper.pid);
@@ -147,7 +153,7 @@ impl Supervisor {
             Next::Fresh => Start::Fresh,
             Next::Continue => Start::Continue,
         };
-        let plan = session::plan(&settings.wish, start, &session.record.conversation, &new_id)
+        let plan = session::plan(&settings.wish, start, &session.record.facts.conversation, &new_id)
             .map_err(|refusal| Failed { code: 78, step: "plan", why: refusal.to_string() })?;
         let program = program::find(&plan.argv[0], plan.env.get("PATH"), &plan.cwd.value)?;
         self.log.set_redactor(Redactor::new(plan.env.secrets()));
@@ -169,12 +175,13 @@ impl Supervisor {
             }
         }?;
         self.tail.clear();
-        let record = &mut session.record;
-        record.conversation = plan.conversation;
-        record.cwd = Some(plan.cwd.value);
-        record.cwd_source = Some(plan.cwd.source.to_owned());
-        record.document = plan.document;
-        record.env_fingerprint = Some(plan.env.fingerprint());
+        session.next = Some(Facts {
+            conversation: plan.conversation,
+            cwd: plan.cwd.value.to_string_lossy().into_owned(),
+            cwd_source: plan.cwd.source.to_owned(),
+            document: plan.document.map(|d| d.to_string_lossy().into_owned()),
+            env_fingerprint: plan.env.fingerprint(),
+        });
         self.spawned_as = plan.start;
         self.why_fresh = plan.why_fresh;
         // The same command again continues nothing, so it cannot fail at it.
@@ -195,14 +202,13 @@ impl Supervisor {
                 let urged = matches!(self.life.phase(), Phase::Stopping { stop, .. } if stop.is_urged());
                 // Forwarding is all that `init` does while its child lives.
                 let scope = match (&self.charge, &self.agent) {
-                    (Charge::Init(_), Some(agent)) => agent.group().map(Scope::Group),
-                    _ => Some(Scope::Tree),
+                    (Charge::Init(_), Some(agent)) => {
+                        agent.group().map_or(Scope::One(agent.pid), Scope::Group)
+                    }
+                    (Charge::Init(_), None) | (Charge::Run(_), _) => Scope::Tree,
                 };
-                match (scope, &self.agent) {
-                    (Some(scope), _) => self.sweep.term(scope),
-                    (None, Some(agent)) => agent.signal(libc::SIGTERM),
-                    (None, None) => {}
-                }
+                let group = self.agent.as_ref().and_then(|a| a.group());
+                self.sweep.term(scope, group);
                 if urged {
                     self.sweep.include_outsiders();
                 }
@@ -217,23 +223,32 @@ impl Supervisor {
                 if let Some(agent) = &mut self.agent {
                     agent.kill();
                 }
-                self.sweep.kill();
+                let group = self.agent.as_ref().and_then(|a| a.group());
+                self.sweep.kill(group);
                 self.reap();
             }
-            Order::GiveUp => self.tell_survivors(),
+            Order::GiveUp => {
+                let survivors = self.sweep.alive();
+                self.tell_survivors(survivors);
+            }
         }
     }
 
     fn end(&mut self, code: u8) {
         let at_least = Instant::now() + FLUSH_AT_LEAST;
-        let flush_until = self.stop_asked.map(|asked| (asked + self.grace()).max(at_least));
-        self.ending = Some(Ending { code, flush_until });
+        let asked = self.stop_asked.map(|asked| (asked + self.grace()).max(at_least));
+        let timeout = self.life.timeout_at().map(|at| at.max(at_least));
+        let late_code = if asked.is_none() && timeout.is_some() { 124 } else { code };
+        self.ending = Some(Ending { code, flush_until: asked.or(timeout), late_code });
     }
 
     /// Asked to stop while the end waits for a reader.
     pub(super) fn hurry_the_end(&mut self) {
+        let grace = self.grace();
         if let Some(ending) = &mut self.ending {
-            ending.flush_until = Some(Instant::now());
+            let patience = if ending.flush_until.is_none() { grace } else { Duration::ZERO };
+            ending.flush_until = Some(Instant::now() + patience);
+            ending.late_code = ending.code;
         }
     }
 }

@@ -6,7 +6,7 @@ use super::console::Typed;
 use super::helper::Kind;
 use super::keys::{self, Choice};
 use super::settings::Io;
-use super::suspend::Suspending;
+use super::suspend::{self, Suspending};
 use super::{Charge, Supervisor};
 use crate::log::{Event as LogEvent, Name};
 use crate::os::poll::Ready;
@@ -39,6 +39,7 @@ impl Supervisor {
             libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP if !arrived.sent && self.puts_agent_in_front() => {
                 self.forward(arrived);
             }
+            libc::SIGCONT => self.on_continued(arrived),
             libc::SIGTERM => self.stop_asked(arrived),
             libc::SIGINT | libc::SIGQUIT if run => self.stop_asked(arrived),
             libc::SIGHUP if run && self.console.terminal_is_gone() => {
@@ -62,6 +63,7 @@ impl Supervisor {
 
     fn stop_asked(&mut self, arrived: Arrived) {
         self.log_signal(arrived, "stop");
+        self.stop_asked.get_or_insert_with(Instant::now);
         self.events.push_back(Event::StopAsked { sender: arrived.sender });
         if self.ending.is_some() {
             // Asked again while unread output is being waited for.
@@ -69,7 +71,7 @@ impl Supervisor {
         }
     }
 
-    fn forward(&mut self, arrived: Arrived) {
+    pub(super) fn forward(&mut self, arrived: Arrived) {
         self.log_signal(arrived, "forward");
         if let Some(agent) = &self.agent {
             agent.signal(arrived.signal);
@@ -119,7 +121,7 @@ impl Supervisor {
         }
         if matches!(self.life.phase(), Phase::Stopping { stop, .. } if stop.has_killed()) {
             // What was forked between the look and the kill.
-            self.sweep.kill();
+            self.sweep.kill(None);
         }
         if orphans > 0 {
             self.orphans += orphans;
@@ -140,7 +142,8 @@ impl Supervisor {
         if let How::Stopped(_) = how {
             return true;
         }
-        if let Some(helper) = self.helper.take_if(|h| h.pid == pid) {
+        if let Some(at) = self.helpers.iter().position(|h| h.pid == pid) {
+            let helper = self.helpers.swap_remove(at);
             let agreed = how == How::Code(0);
             let (name, event) = match helper.kind {
                 Kind::BeforeSpawn => (Name::BeforeSpawn, Event::Prepared { agreed }),
@@ -148,7 +151,10 @@ impl Supervisor {
             };
             self.log.record(LogEvent::new(name).with("pid", pid).with("code", how.exit_code()));
             if !agreed {
-                self.tell_helper_failed(helper.kind, how);
+                self.tell_helper_failed(&helper, how);
+            }
+            if helper.kind == Kind::BeforeSpawn && !agreed {
+                self.never_ran = true;
             }
             self.events.push_back(event);
             return true;
@@ -160,7 +166,8 @@ impl Supervisor {
         // Both may be ready at once; whether exec succeeded comes first.
         self.on_exec();
         let Some(agent) = self.agent.take() else {
-            // It ended before exec: that has been told.
+            // It ended before exec: that has been told, and now it is reaped too.
+            self.failed_children.clear();
             return;
         };
         agent.last_words(|bytes| {
@@ -245,6 +252,11 @@ impl Supervisor {
     }
 
     pub(super) fn on_stdin(&mut self) {
+        if self.console.has_terminal() && !suspend::is_in_front() {
+            // Somebody moved us to the background: the key is the shell's.
+            self.stand_by();
+            return;
+        }
         match self.console.read() {
             Typed::Bytes(bytes) => self.on_typed(&bytes),
             Typed::End => {}
@@ -268,7 +280,8 @@ impl Supervisor {
             }
             return;
         }
-        match keys::choice(bytes) {
+        let waiting = matches!(self.life.phase(), Phase::Waiting { .. });
+        match keys::choice(bytes).filter(|_| !waiting || keys::is_deliberate(bytes)) {
             Some(Choice::Retry) => {
                 self.log.record(LogEvent::new(Name::UserAction).with("action", "restart"));
                 self.events.push_back(Event::Retry);

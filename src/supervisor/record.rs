@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,14 +20,22 @@ pub struct Record {
     pub restart_count: u64,
     pub last_exit: Option<u8>,
     pub exits: Vec<RecordedExit>,
-    pub cwd: Option<PathBuf>,
-    pub cwd_source: Option<String>,
-    pub document: Option<PathBuf>,
-    pub env_fingerprint: Option<String>,
+    /// Of the last spawn that succeeded.
+    #[serde(flatten)]
+    pub facts: Facts,
     pub orphans_reaped: u64,
     pub labels: std::collections::BTreeMap<String, String>,
-    pub conversation: Conversation,
     pub updated: u64,
+}
+
+/// What one spawn was made from. Paths are for people here, so odd bytes may be lost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Facts {
+    pub conversation: Conversation,
+    pub cwd: String,
+    pub cwd_source: String,
+    pub document: Option<String>,
+    pub env_fingerprint: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

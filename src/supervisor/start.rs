@@ -4,13 +4,14 @@
 use std::collections::{HashSet, VecDeque};
 
 use super::console::{self, Console, Reads};
-use super::record::{self, Record};
+use super::record::{self, Facts, Record};
 use super::settings::{CannotStart, InitSettings, Io, Settings};
 use super::suspend;
 use super::sweep::Sweep;
 use super::{Charge, Session, Supervisor, now};
 use crate::log::{Event, Log, Name, Opening, Redactor};
 use crate::os::lock::{Lock, Taken};
+use crate::os::wait::How;
 use crate::os::{random, signals, sink, wait};
 use crate::policy::crash::{Numbers, OnClean, OnHalt, Restart};
 use crate::policy::life::{Effect, Life, Next, Rules};
@@ -23,12 +24,13 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     let inbox = prepare_process()?;
     let id = &settings.wish.session.id;
 
+    // Before the record is read: until then its last owner may still write to it.
+    let lock = take_session(&settings)?;
     let record_path = settings.state_dir.record(id);
     let conversation = record::read_conversation(&record_path);
     let new_id = random::uuid_v4().map_err(|e| own("random", e))?;
     let plan = session::plan(&settings.wish, settings.start, &conversation, &new_id)
         .map_err(|refusal| CannotStart { code: 78, message: refusal.to_string() })?;
-    let lock = take_session(&settings)?;
     let mut log = Log::open(Opening {
         path: Some(settings.state_dir.log(id)),
         session: id,
@@ -43,12 +45,9 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
         // Started in the background: wait to be brought to the front, as any terminal program does.
         // Before that the line settings are the shell's own, not those of its jobs.
         let arrived = suspend::stop_until_in_front(&inbox);
-        if !suspend::is_in_front() {
-            // Asked to end before anything began.
-            let signal = arrived.iter().find(|a| suspend::asks_to_end(a)).map_or(0, |a| a.signal as u8);
-            let code = 128 + signal;
-            let message = "ended while waiting for the terminal in the background".to_owned();
-            return Err(CannotStart { code, message });
+        if let Some(end) = arrived.iter().find(|a| suspend::asks_to_end(a)) {
+            let message = format!("ended by {} while waiting for the terminal", signals::name(end.signal));
+            return Err(CannotStart { code: How::Signal(end.signal).exit_code(), message });
         }
     }
     let reads = if settings.io == Io::Pty { Reads::Us } else { Reads::Agent };
@@ -73,11 +72,11 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     let record = Record {
         session: id.clone(),
         supervisor_pid: std::process::id(),
-        conversation,
+        facts: Facts { conversation, ..Facts::default() },
         labels: settings.labels.iter().cloned().collect(),
         ..Record::default()
     };
-    let session = Session { settings, record, record_failed: false, _lock: lock };
+    let session = Session { settings, record, next: None, record_failed: false, _lock: lock };
     let (supervisor, first) = Supervisor::new(Charge::Run(Box::new(session)), rules, log, console, inbox);
     Ok(supervisor.live(first))
 }
@@ -164,7 +163,7 @@ impl Supervisor {
             inbox,
             console,
             agent: None,
-            helper: None,
+            helpers: Vec::new(),
             sweep: Sweep::new(),
             tail: Tail::default(),
             orphans: 0,

@@ -3,12 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::helper::Kind;
+use super::helper::{Helper, Kind};
 use super::perform::start_name;
 use super::record::{self, RecordedExit};
 use super::settings::Io;
 use super::{Charge, Supervisor, now};
 use crate::log::{Event, Name};
+use crate::os::procfs::Process;
 use crate::os::wait::How;
 use crate::os::{procfs, signals};
 use crate::policy::crash::{Class, End, HaltReason};
@@ -21,12 +22,15 @@ const LAST_LINES: usize = 10;
 impl Supervisor {
     pub(super) fn tell_spawned(&mut self) {
         let Some(agent) = &self.agent else { return };
-        let Charge::Run(session) = &self.charge else { return };
+        let Charge::Run(session) = &mut self.charge else { return };
+        if let Some(facts) = session.next.take() {
+            session.record.facts = facts;
+        }
         let event = Event::new(Name::ClaudeSpawn)
             .with("pid", agent.pid)
             .with("start", if self.spawned_as == Start::Fresh { "fresh" } else { "continue" })
             .maybe("why", self.why_fresh)
-            .maybe("conversation", session.record.conversation.id.as_deref());
+            .maybe("conversation", session.record.facts.conversation.id.as_deref());
         self.log.record(event);
     }
 
@@ -67,8 +71,11 @@ impl Supervisor {
             .with("start", start_name(next))
             .with("restarts", self.life.restarts() + 1);
         self.log.record(event);
-        let keys =
-            if self.console.has_terminal() && self.io() == Io::Pty { " (Enter: now, q: quit)" } else { "" };
+        let keys = if self.console.has_terminal() && self.io() == Io::Pty {
+            " (Enter: now, Ctrl-C: quit)"
+        } else {
+            ""
+        };
         let how = self.last_end_in_words();
         self.console.tell(&format!("agent {how}; it starts again in {}{keys}", in_words(wait)));
     }
@@ -84,8 +91,7 @@ impl Supervisor {
     }
 
     pub(super) fn tell_ask(&mut self) {
-        // An agent that inherited the terminal may have left it in any mode.
-        self.console.take_keys();
+        self.ask_for_keys();
         let how = self.last_end_in_words();
         self.console.tell(&format!("agent {how} — Enter: start again, q: quit"));
     }
@@ -114,13 +120,15 @@ impl Supervisor {
             self.console.tell(&format!("| {line}"));
         }
         if matches!(self.life.phase(), Phase::Halted) {
-            self.console.take_keys();
+            self.ask_for_keys();
             self.console.tell("Enter: try again, q: quit");
         }
     }
 
     pub(super) fn tell_stopping(&mut self, timed_out: bool) {
-        self.stop_asked = Some(Instant::now());
+        self.stop_asked.get_or_insert_with(Instant::now);
+        // A stop leaves nobody to hand the terminal to.
+        self.suspending = None;
         if let Charge::Init(_) = self.charge {
             return;
         }
@@ -132,20 +140,23 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn tell_survivors(&mut self) {
-        for process in self.sweep.alive() {
-            let what = procfs::command_line(process.pid);
+    pub(super) fn tell_survivors(&mut self, survivors: Vec<Process>) {
+        for process in survivors {
+            let what = self.log.mask(&procfs::command_line(process.pid));
             let event = Event::new(Name::KillSurvived).with("pid", process.pid).with("program", &what);
             self.log.record(event);
             self.console.tell(&format!("left running, KILL did not end it: pid {} {what}", process.pid));
         }
     }
 
-    pub(super) fn tell_helper_failed(&mut self, kind: Kind, how: How) {
-        let code = how.exit_code();
-        self.console.tell(&match kind {
-            Kind::BeforeSpawn => format!("before_spawn refused the spawn (exit code {code})"),
-            Kind::Notify => format!("the notify command failed (exit code {code})"),
+    pub(super) fn tell_helper_failed(&mut self, helper: &Helper, how: How) {
+        let why = match helper.spawning.outcome() {
+            Err(error) => format!("it could not be run: {error}"),
+            Ok(()) => format!("exit code {}", how.exit_code()),
+        };
+        self.console.tell(&match helper.kind {
+            Kind::BeforeSpawn => format!("before_spawn refused the spawn ({why})"),
+            Kind::Notify => format!("the notify command failed ({why})"),
         });
     }
 

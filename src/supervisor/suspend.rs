@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::Supervisor;
+use super::settings::Io;
 use crate::log::{Event as LogEvent, Name};
 use crate::os::signals::{self, Arrived, Inbox};
 use crate::os::tty;
@@ -69,6 +70,32 @@ impl Supervisor {
         }
     }
 
+    /// Somebody continued us, or just said so: the terminal may have been used by others meanwhile.
+    pub(super) fn on_continued(&mut self, arrived: Arrived) {
+        match self.io() {
+            Io::Pty if !self.console.has_terminal() => {}
+            Io::Pty if is_in_front() => {
+                self.console.take_again();
+                self.resize();
+            }
+            Io::Pty => return self.stand_by(),
+            Io::Inherit => {
+                if let Some(agent) = &self.agent {
+                    agent.take_front();
+                }
+            }
+        }
+        self.forward(arrived);
+    }
+
+    /// Keys are read only in front: in the background they are the shell's.
+    pub(super) fn ask_for_keys(&mut self) {
+        if self.console.has_terminal() && !is_in_front() {
+            self.stand_by();
+        }
+        self.console.take_keys();
+    }
+
     /// The time is up that was given after Ctrl-Z.
     pub(super) fn on_suspend_due(&mut self) {
         let (Some(suspending), Some(group)) =
@@ -98,15 +125,31 @@ impl Supervisor {
         }
         self.log.record(LogEvent::new(Name::Suspended).with("signal", "TSTP"));
         self.console.give_back();
+        self.stand_still();
+    }
+
+    /// In the background the terminal is not ours: stop, as the kernel would have it.
+    pub(super) fn stand_by(&mut self) {
+        if let Some(group) = self.agent.as_ref().and_then(|a| a.group()) {
+            let _ = signals::send_group(group, libc::SIGSTOP);
+        }
+        self.log.record(LogEvent::new(Name::Suspended).with("signal", "TTIN"));
+        self.stand_still();
+    }
+
+    /// Stopped until we are in front again or asked to end.
+    fn stand_still(&mut self) {
         let arrived = stop_until_in_front(&self.inbox);
         if is_in_front() {
             self.console.take_again();
             self.resize();
         }
         self.log.record(LogEvent::new(Name::Continued));
-        let _ = signals::send_group(group, libc::SIGCONT);
-        // Most agents draw their screen again at this one, whatever became of it meanwhile.
-        let _ = signals::send_group(group, libc::SIGWINCH);
+        if let Some(group) = self.agent.as_ref().and_then(|a| a.group()) {
+            let _ = signals::send_group(group, libc::SIGCONT);
+            // Most agents draw their screen again at this one, whatever became of it meanwhile.
+            let _ = signals::send_group(group, libc::SIGWINCH);
+        }
         for signal in arrived.into_iter().filter(|a| a.signal != libc::SIGCONT) {
             self.on_signal(signal);
         }

@@ -15,6 +15,8 @@ const ROUNDS: usize = 50;
 pub enum Scope {
     /// The agent's process group: what a signal to `init` reaches.
     Group(i32),
+    /// One process alone.
+    One(i32),
     /// As PID 1 the whole pid namespace, else every descendant.
     Tree,
 }
@@ -48,12 +50,14 @@ impl Sweep {
         self.me == 1
     }
 
-    /// TERM to everything in scope that has not had it yet.
-    pub fn term(&mut self, scope: Scope) {
-        let Some(all) = procfs::processes() else { return self.term_blindly(scope) };
+    /// TERM to everything in scope that has not had it yet; where nothing can be seen, to `agent`'s
+    /// group.
+    pub fn term(&mut self, scope: Scope, agent: Option<i32>) {
+        let Some(all) = procfs::processes() else { return self.term_blindly(scope, agent) };
         let own = procfs::descendants(&all, self.me);
         let targets: Vec<Process> = match scope {
             Scope::Group(group) => own.into_iter().filter(|p| p.group == group).collect(),
+            Scope::One(pid) => own.into_iter().filter(|p| p.pid == pid).collect(),
             Scope::Tree => own,
         };
         let cleaning = self.cleaning_up(&all);
@@ -80,14 +84,15 @@ impl Sweep {
     }
 
     /// Without /proc nobody can be counted, so TERM goes out once and to all.
-    fn term_blindly(&mut self, scope: Scope) {
+    fn term_blindly(&mut self, scope: Scope, agent: Option<i32>) {
         if !self.had_term.insert((0, 0)) {
             return;
         }
         let _ = match scope {
             Scope::Group(group) => signals::send_group(group, libc::SIGTERM),
+            Scope::One(pid) => signals::send(pid, libc::SIGTERM),
             Scope::Tree if self.is_init() => signals::send_everyone(libc::SIGTERM),
-            Scope::Tree => Ok(()),
+            Scope::Tree => agent.map_or(Ok(()), |group| signals::send_group(group, libc::SIGTERM)),
         };
     }
 
@@ -140,6 +145,11 @@ impl Sweep {
         self.term_each(all.iter());
     }
 
+    pub fn living_strangers(&mut self) -> Vec<Process> {
+        self.strangers_left();
+        self.strangers.iter().map(|s| s.process).collect()
+    }
+
     pub fn kill_strangers(&self) {
         for stranger in &self.strangers {
             let _ = signals::send(stranger.process.pid, libc::SIGKILL);
@@ -154,11 +164,14 @@ impl Sweep {
         !self.strangers.is_empty()
     }
 
-    pub fn kill(&mut self) {
+    pub fn kill(&mut self, agent: Option<i32>) {
         if self.is_init() {
             let _ = signals::send_everyone(libc::SIGKILL);
             self.include_outsiders();
             return;
+        }
+        if let Some(group) = agent {
+            let _ = signals::send_group(group, libc::SIGKILL);
         }
         let mut killed = HashSet::new();
         for _ in 0..ROUNDS {

@@ -69,6 +69,11 @@ impl Life {
         self.restarts
     }
 
+    /// When `--timeout` is over.
+    pub fn timeout_at(&self) -> Option<Instant> {
+        self.timeout_at
+    }
+
     pub fn last_code(&self) -> u8 {
         self.last_code
     }
