@@ -178,7 +178,9 @@ impl Supervisor {
         if how != How::Code(0) && self.io() == Io::Inherit && matches!(self.charge, Charge::Run(_)) {
             self.console.restore_line_settings();
         }
-        self.console.tidy_screen(how != How::Code(0));
+        if agent.terminal.is_some() {
+            self.console.tidy_screen(how != How::Code(0));
+        }
         self.suspending = None;
         let signal = match how {
             How::Signal(n) => Some(n),
