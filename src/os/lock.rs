@@ -37,7 +37,12 @@ impl Lock {
                 Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
                     let mut holder = String::new();
                     file.read_to_string(&mut holder)?;
-                    return Ok(Taken::Theirs(holder.trim().to_owned()));
+                    let holder = match holder.trim() {
+                        // Between its lock and its first write.
+                        "" => "by one that is just starting",
+                        holder => holder,
+                    };
+                    return Ok(Taken::Theirs(holder.to_owned()));
                 }
                 Err((_, errno)) => return Err(errno.into()),
             };

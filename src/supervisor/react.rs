@@ -267,6 +267,12 @@ impl Supervisor {
     }
 
     fn on_typed(&mut self, bytes: &[u8]) {
+        let busy = matches!(self.life.phase(), Phase::Stopping { .. } | Phase::Preparing { .. });
+        if busy && keys::holds_interrupt(bytes) {
+            // In a raw terminal nobody else turns the key into a signal.
+            self.events.push_back(Event::StopAsked { sender: 0 });
+            return;
+        }
         if let Some(agent) = &mut self.agent {
             let suspends = self.console.has_terminal() && keys::holds_suspend(bytes) && agent.would_suspend();
             if let Some(terminal) = &mut agent.terminal {

@@ -151,7 +151,6 @@ pub fn own_session(command: &mut Command) {
     unsafe {
         command.pre_exec(|| {
             libc::setsid();
-            default_signals();
             Ok(())
         });
     }
