@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{Flock, FlockArg};
 
 pub struct Lock {
-    file: Flock<File>,
+    /// The lock is held for as long as this is open.
+    _file: Flock<File>,
     path: PathBuf,
 }
 
@@ -36,7 +37,12 @@ impl Lock {
                 Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
                     let mut holder = String::new();
                     file.read_to_string(&mut holder)?;
-                    return Ok(Taken::Theirs(holder.trim().to_owned()));
+                    let holder = match holder.trim() {
+                        // Between its lock and its first write.
+                        "" => "by one that is just starting",
+                        holder => holder,
+                    };
+                    return Ok(Taken::Theirs(holder.to_owned()));
                 }
                 Err((_, errno)) => return Err(errno.into()),
             };
@@ -51,7 +57,7 @@ impl Lock {
             file.rewind()?;
             // A full disk must not keep an agent from starting: the lock holds without the text.
             let _ = file.write_all(holder.as_bytes());
-            return Ok(Taken::Ours(Lock { file, path: path.to_owned() }));
+            return Ok(Taken::Ours(Lock { _file: file, path: path.to_owned() }));
         }
     }
 }
@@ -60,6 +66,5 @@ impl Drop for Lock {
     /// Unlinked while it is still held, so that nobody locks a file that is about to go.
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
-        let _ = &self.file;
     }
 }

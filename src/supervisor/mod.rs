@@ -267,21 +267,20 @@ impl Supervisor {
         match terminal {
             Some(Some(terminal)) => terminal.input.has_room(),
             Some(None) => false,
-            None => self.console.has_terminal() && self.asks_operator(),
+            None => self.console.has_terminal() && self.hears_keys(),
         }
     }
 
-    fn asks_operator(&self) -> bool {
+    /// While no agent runs: the operator's answer, or a Ctrl-C that has had enough.
+    fn hears_keys(&self) -> bool {
         match self.life.phase() {
             Phase::Asking | Phase::Halted => true,
-            Phase::Waiting { .. } => self.io() == Io::Pty,
+            Phase::Waiting { .. } | Phase::Preparing { .. } | Phase::Stopping { .. } => self.io() == Io::Pty,
             Phase::Clearing { .. }
-            | Phase::Preparing { .. }
             | Phase::Starting { .. }
             | Phase::Running { .. }
             | Phase::Restarting { .. }
             | Phase::Telling { .. }
-            | Phase::Stopping { .. }
             | Phase::Ended => false,
         }
     }

@@ -186,7 +186,9 @@ impl Supervisor {
         if how != How::Code(0) && self.io() == Io::Inherit && matches!(self.charge, Charge::Run(_)) {
             self.console.restore_line_settings();
         }
-        self.console.tidy_screen(how != How::Code(0));
+        if agent.terminal.is_some() {
+            self.console.tidy_screen(how != How::Code(0));
+        }
         self.suspending = None;
         let signal = match how {
             How::Signal(n) => Some(n),
@@ -274,6 +276,12 @@ impl Supervisor {
     }
 
     fn on_typed(&mut self, bytes: &[u8]) {
+        let busy = matches!(self.life.phase(), Phase::Stopping { .. } | Phase::Preparing { .. });
+        if busy && keys::holds_interrupt(bytes) {
+            // In a raw terminal nobody else turns the key into a signal.
+            self.events.push_back(Event::StopAsked { sender: 0 });
+            return;
+        }
         if let Some(agent) = &mut self.agent {
             let suspends = self.console.has_terminal() && keys::holds_suspend(bytes) && agent.would_suspend();
             if self.console.has_terminal() {

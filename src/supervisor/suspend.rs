@@ -64,10 +64,12 @@ impl Supervisor {
         if tty::has_job_control_parent() {
             self.log.record(LogEvent::new(Name::Suspended).with("signal", signals::name(signal)));
             tty::stop_self();
+            let arrived = self.inbox.take();
             self.log.record(LogEvent::new(Name::Continued));
             if let Some(agent) = &self.agent {
                 agent.resume();
             }
+            self.hear_after_a_stop(arrived);
         } else if signal == libc::SIGTSTP {
             // Nobody would ever continue it.
             agent.resume();
@@ -156,6 +158,12 @@ impl Supervisor {
             // Most agents draw their screen again at this one, whatever became of it meanwhile.
             let _ = signals::send_group(group, libc::SIGWINCH);
         }
+        self.hear_after_a_stop(arrived);
+    }
+
+    /// The CONT that woke us has been acted upon: heard once more, it would undo a stop that was
+    /// typed right behind it.
+    fn hear_after_a_stop(&mut self, arrived: Vec<Arrived>) {
         for signal in arrived.into_iter().filter(|a| a.signal != libc::SIGCONT) {
             self.on_signal(signal);
         }
