@@ -323,7 +323,7 @@ fn of_two_started_at_the_same_moment_exactly_one_wins() {
 fn a_state_dir_deeper_than_an_address_is_long_works() {
     let lab = Lab::new();
     let deep = lab.dir(&format!("{}/{}", "d".repeat(90), "e".repeat(90)));
-    let sup = Launch::run(&lab, [FAKE, "wait"]).with(["--dir", &deep]).start();
+    let sup = Launch::run(&lab, [FAKE, "wait"]).with_state_in(&deep).start();
     let path = Path::new(&deep).join("supervisor/t.sock");
     let mut caller = Caller::at(&path, Framing::Prefixed);
     caller.wait_for("ready");
