@@ -53,7 +53,7 @@ fn a_missing_command_is_127_and_named() {
     for command in ["/nowhere/agent", "no-such-agent-anywhere"] {
         let lab = Lab::new();
         for launch in [Launch::init([command]), Launch::run(&lab, [command])] {
-            let ended = launch.end();
+            let ended = launch.env("PATH", "/usr/bin:/bin").end();
             ended.assert_code(127);
             assert!(ended.stderr.contains(command), "{ended}");
             assert!(ended.stderr.contains("exec"), "the step that failed: {ended}");

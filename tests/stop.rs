@@ -116,6 +116,25 @@ fn nothing_of_the_tree_survives_whatever_its_group_or_session() {
     }
 }
 
+/// As `docker exec` does: a process of the namespace that is no descendant of its PID 1.
+#[test]
+fn what_entered_the_namespace_from_outside_gets_term_once_and_ends_too() {
+    for place in Place::possible(&[Place::Pid1]) {
+        let lab = Lab::new();
+        let sup = Launch::run(&lab, [FAKE, "wait"]).with(["--grace", "1s"]).at(place).start();
+        sup.wait_for_output("READY");
+        let words = [FAKE, "record-signals", &lab.text("signals")];
+        let mut outsider = support::place::enter(sup.pid(), &words).spawn().expect("nsenter");
+        let out = support::stream::Stream::of(outsider.stdout.take().expect("piped"));
+        assert!(out.position_after(0, "READY", LIMIT).is_some());
+        sup.signal(libc::SIGTERM);
+        let ended = sup.end();
+        ended.assert_code(143);
+        assert_eq!(lab.read("signals"), "15\n", "{ended}");
+        outsider.wait().expect("it ended with the namespace");
+    }
+}
+
 #[test]
 fn a_second_term_or_int_during_the_grace_kills_at_once() {
     for place in Place::possible(&BOTH) {
@@ -204,6 +223,19 @@ fn kill_9_of_agentsup_takes_the_agent_along_and_the_next_start_ends_what_escaped
     let ending = ended.log.find("leftovers_ended").expect("it is told");
     let spawn = ended.log.rfind("claude_spawn").expect("the new agent");
     assert!(ending < spawn, "before the new agent starts\n{ended}");
+}
+
+#[test]
+fn kill_9_of_agentsup_takes_an_agent_along_that_ignores_every_hint() {
+    let lab = Lab::new();
+    for launch in each(&lab, &[FAKE, "ignore", "1,2,15"], "8s") {
+        let sup = launch.start();
+        sup.wait_for_output("READY");
+        let agent = pids_below(&sup)[0];
+        sup.signal(libc::SIGKILL);
+        sup.end();
+        support::eventually("the agent dies with its supervisor", || !procfs::alive(agent));
+    }
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Who may do what. A seat-belt against an agent steering itself, not a sandbox.
 
-use std::collections::HashSet;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A process of the agent's own tree.
@@ -46,8 +44,8 @@ pub struct Caller {
 pub struct Ground<'a> {
     pub own_pid: i32,
     pub own_uid: u32,
-    /// Pids of the other live supervisors of the state dir.
-    pub supervisors: &'a HashSet<i32>,
+    /// Whether a process is another live supervisor of the state dir.
+    pub is_supervisor: &'a dyn Fn(i32) -> bool,
     /// `[access] outside`: callers of another pid namespace.
     pub outside: Role,
     /// `[access] group`: another uid that the socket's mode let in.
@@ -83,7 +81,7 @@ fn kin(pid: i32, ground: &Ground) -> Option<Role> {
         if parent == ground.own_pid {
             return Some(Role::Agent);
         }
-        is_peer |= ground.supervisors.contains(&parent);
+        is_peer = is_peer || (ground.is_supervisor)(parent);
         if parent <= 1 {
             break;
         }
@@ -106,11 +104,10 @@ mod tests {
     }
 
     fn role_of(pid: i32, uid: u32) -> Role {
-        let supervisors = HashSet::from([200]);
         let ground = Ground {
             own_pid: ME,
             own_uid: 7,
-            supervisors: &supervisors,
+            is_supervisor: &|pid| pid == 200,
             outside: Role::Operator,
             group: Role::Observer,
             parent: &parent,

@@ -7,5 +7,6 @@ pub mod access;
 pub mod client;
 pub mod frame;
 pub mod protocol;
+pub mod server;
 
 pub use client::{CallError, Client};

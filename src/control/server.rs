@@ -7,34 +7,42 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use super::access::Role;
-use super::frame::{Decoder, Frame, FrameError, Framing};
-use super::protocol::{Error, Reply, Request};
+use super::frame::{Decoder, Frame, FrameError};
+use super::protocol::{Code, Reply, Request};
 use crate::os::poll::{Ready, Want};
 use crate::os::socket::{Listener, Moved, Peer, Stream};
 
 pub const MOST_CALLERS: usize = 256;
+/// Answers of one caller that are still to come, streams included.
+pub const MOST_HELD: usize = 8;
 /// Of one caller: a reply is at most 1 MiB, and one more may be waiting behind it.
 const OUT_MOST: usize = 2 * 1024 * 1024;
 /// Of all callers together.
 const MEMORY_MOST: usize = 8 * 1024 * 1024;
 /// Below this a stream is fed: enough to keep a reader busy.
-const STREAM_ROOM: usize = 32 * 1024;
+const STREAM_ROOM: usize = 16 * 1024;
+/// Below this a caller is listened to: one that does not read its answers would only ask for more.
+const ASK_ROOM: usize = 64 * 1024;
 /// A frame that was begun must be finished by then.
 const HALF_SENT: Duration = Duration::from_secs(10);
+/// Out of descriptors with nobody to close: the machine may have run out of them, and no event tells
+/// that it has some again.
+const REST: Duration = Duration::from_secs(1);
 /// Accepted, or answered, in one go before the other sources have their turn.
-const BATCH: usize = 16;
+const BATCH: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallerId(u64);
 
 pub struct Server {
     listener: Listener,
-    /// Out of descriptors: rests until one is closed.
-    resting: bool,
+    most_callers: usize,
+    /// Out of descriptors: until then, or until one is closed.
+    resting: Option<Instant>,
     callers: BTreeMap<CallerId, Caller>,
     next: u64,
-    pub most: u64,
-    pub dropped: u64,
+    most: u64,
+    dropped: u64,
 }
 
 struct Caller {
@@ -46,12 +54,16 @@ struct Caller {
     heard: Instant,
     /// Since when a frame stands half sent.
     partial: Option<Instant>,
-    /// Requests handed on whose answer is still to come, or a stream.
-    pending: usize,
-    /// No more is read; it ends when `out` is empty.
-    closing: bool,
+    /// Requests handed on whose answer is still to come, and streams.
+    held: usize,
     /// More whole frames may stand in the decoder than were handed on.
     more: bool,
+    /// It will send nothing any more; it may still read, as `nc -N` does.
+    ended: bool,
+    /// Nobody is at the other end.
+    hung_up: bool,
+    /// Its stream can no longer be trusted: it is closed when it has read why.
+    refused: bool,
 }
 
 /// What a caller said.
@@ -59,43 +71,67 @@ pub enum Heard {
     Request(Request),
     /// To be answered and counted, nothing more.
     Refused(Reply),
-    /// It has closed its side, or broke off.
+    /// Nobody is there to be answered.
     Gone,
 }
 
 impl Server {
-    pub fn new(listener: Listener) -> Server {
-        Server { listener, resting: false, callers: BTreeMap::new(), next: 0, most: 0, dropped: 0 }
+    /// `descriptors`: how many the process may have open. Some are left for the agent.
+    pub fn new(listener: Listener, descriptors: u64) -> Server {
+        let spare = usize::try_from(descriptors.saturating_sub(32)).unwrap_or(MOST_CALLERS);
+        Server {
+            listener,
+            most_callers: spare.clamp(4, MOST_CALLERS),
+            resting: None,
+            callers: BTreeMap::new(),
+            next: 0,
+            most: 0,
+            dropped: 0,
+        }
     }
 
-    pub fn len(&self) -> usize {
-        self.callers.len()
+    pub fn callers(&self) -> u64 {
+        self.callers.len() as u64
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.callers.is_empty()
+    /// The most there were at once.
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Closed by us: slow readers, half-sent frames, the limit.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     pub fn listener(&self) -> Option<BorrowedFd<'_>> {
-        (!self.resting).then(|| self.listener.as_fd())
+        self.resting.is_none().then(|| self.listener.as_fd())
     }
 
     pub fn sources(&self) -> impl Iterator<Item = (CallerId, BorrowedFd<'_>, Want)> {
-        self.callers.iter().filter_map(|(id, caller)| {
-            // A caller with a lot to read is not listened to: it would only ask for more.
-            let reads = !caller.closing && caller.out.len() < OUT_MOST / 2;
-            let want = match (reads, caller.out.is_empty()) {
+        self.callers.iter().map(|(id, caller)| {
+            let want = match (caller.is_listened_to(), caller.out.is_empty()) {
                 (true, true) => Want::Read,
                 (true, false) => Want::Both,
                 (false, false) => Want::Write,
-                (false, true) => return None,
+                (false, true) => Want::HangUp,
             };
-            Some((*id, caller.stream.as_fd(), want))
+            (*id, caller.stream.as_fd(), want)
         })
     }
 
     pub fn deadline(&self) -> Option<Instant> {
-        self.callers.values().filter_map(|c| c.partial).min().map(|since| since + HALF_SENT)
+        let half_sent = self.callers.values().filter_map(|c| c.partial).min().map(|since| since + HALF_SENT);
+        half_sent.into_iter().chain(self.resting).min()
+    }
+
+    /// Something in the process may have closed a descriptor, or enough time has passed.
+    pub fn stop_resting(&mut self) {
+        self.resting = None;
+    }
+
+    pub fn is_rested(&self, now: Instant) -> bool {
+        self.resting.is_some_and(|until| now >= until)
     }
 
     /// Callers that wait at the door. At the limit the longest-silent one without a request goes.
@@ -103,7 +139,7 @@ impl Server {
         for _ in 0..BATCH {
             match self.listener.accept() {
                 Ok(Some((stream, peer))) => {
-                    if self.callers.len() >= MOST_CALLERS {
+                    if self.callers.len() >= self.most_callers {
                         self.close_most_silent();
                     }
                     self.next += 1;
@@ -115,53 +151,54 @@ impl Server {
                         out: VecDeque::new(),
                         heard: now,
                         partial: None,
-                        pending: 0,
-                        closing: false,
+                        held: 0,
                         more: false,
+                        ended: false,
+                        hung_up: false,
+                        refused: false,
                     };
                     self.callers.insert(CallerId(self.next), caller);
-                    self.most = self.most.max(self.callers.len() as u64);
+                    self.most = self.most.max(self.callers());
                 }
                 Ok(None) => return,
                 Err(_) => {
                     // EMFILE, ENFILE, ENOMEM: somebody silent makes room, else the listener rests.
-                    self.resting = !self.close_most_silent();
+                    if !self.close_most_silent() {
+                        self.resting = Some(now + REST);
+                    }
                     return;
                 }
             }
         }
     }
 
+    /// One that waits for an answer goes only when everybody does.
     fn close_most_silent(&mut self) -> bool {
-        let silent = self.callers.iter().filter(|(_, c)| c.pending == 0).min_by_key(|(_, c)| c.heard);
-        let busiest = || self.callers.iter().min_by_key(|(_, c)| c.heard);
-        match silent.or_else(busiest).map(|(id, _)| *id) {
-            Some(id) => {
-                self.drop_caller(id);
-                true
-            }
-            None => false,
+        let most_silent = self.callers.iter().min_by_key(|(_, c)| (c.held > 0, c.heard)).map(|(id, _)| *id);
+        if let Some(id) = most_silent {
+            self.drop_caller(id);
         }
+        most_silent.is_some()
     }
 
     fn drop_caller(&mut self, id: CallerId) {
         self.dropped += 1;
-        self.remove(id);
+        self.forget(id);
     }
 
-    fn remove(&mut self, id: CallerId) {
+    pub fn forget(&mut self, id: CallerId) {
         self.callers.remove(&id);
-        self.resting = false;
+        self.stop_resting();
     }
 
-    /// What a ready caller has said. Call it again while `has_more`.
+    /// What a ready caller has said.
     pub fn on_ready(&mut self, id: CallerId, ready: Ready, now: Instant) -> Vec<Heard> {
         if ready.write {
             self.flush(id);
         }
         let Some(caller) = self.callers.get_mut(&id) else { return vec![Heard::Gone] };
-        let mut ended = false;
-        if ready.read && !caller.closing {
+        caller.hung_up |= ready.hung_up;
+        if ready.read && caller.is_listened_to() {
             let mut buffer = [0u8; 16 * 1024];
             match caller.stream.read(&mut buffer) {
                 Moved::Bytes(n) => {
@@ -169,40 +206,45 @@ impl Server {
                     caller.heard = now;
                 }
                 Moved::Nothing => {}
-                Moved::Closed => ended = true,
+                Moved::Closed => caller.ended = true,
             }
+        } else if caller.hung_up {
+            // What it may have sent beside is not worth a busy loop.
+            caller.ended = true;
         }
-        let mut heard = caller.take_frames(ended, now);
-        if ended {
-            heard.push(Heard::Gone);
-        }
-        heard
+        caller.take_frames(now)
     }
 
-    /// Frames that were left for another turn.
-    pub fn with_more(&self) -> Vec<CallerId> {
-        self.callers.iter().filter(|(_, c)| c.more).map(|(id, _)| *id).collect()
+    /// Callers with frames that were left for another turn.
+    pub fn with_more(&self) -> impl Iterator<Item = CallerId> {
+        self.callers.iter().filter(|(_, c)| c.more).map(|(id, _)| *id)
     }
 
     pub fn take_more(&mut self, id: CallerId, now: Instant) -> Vec<Heard> {
-        self.callers.get_mut(&id).map(|c| c.take_frames(false, now)).unwrap_or_default()
+        self.callers.get_mut(&id).map(|c| c.take_frames(now)).unwrap_or_default()
     }
 
     pub fn role(&self, id: CallerId) -> Option<(Role, Peer)> {
         self.callers.get(&id).map(|c| (c.role, c.peer))
     }
 
-    /// An answer will come later, so the caller does not count as silent.
-    pub fn hold(&mut self, id: CallerId) {
-        if let Some(caller) = self.callers.get_mut(&id) {
-            caller.pending += 1;
+    /// An answer will come later, so the caller does not count as silent. False: it waits for too
+    /// much already.
+    pub fn hold(&mut self, id: CallerId) -> bool {
+        match self.callers.get_mut(&id) {
+            Some(caller) if caller.held < MOST_HELD => {
+                caller.held += 1;
+                true
+            }
+            _ => false,
         }
     }
 
     pub fn release(&mut self, id: CallerId) {
         if let Some(caller) = self.callers.get_mut(&id) {
-            caller.pending = caller.pending.saturating_sub(1);
+            caller.held = caller.held.saturating_sub(1);
         }
+        self.close_if_done(id);
     }
 
     pub fn is_here(&self, id: CallerId) -> bool {
@@ -211,37 +253,45 @@ impl Server {
 
     /// Whether a stream may be fed.
     pub fn has_room(&self, id: CallerId) -> bool {
-        self.callers.get(&id).is_some_and(|c| c.out.len() < STREAM_ROOM && !c.closing)
+        self.callers.get(&id).is_some_and(|c| c.out.len() < STREAM_ROOM && !c.refused)
     }
 
     pub fn reply(&mut self, id: CallerId, reply: &Reply) {
         let Some(caller) = self.callers.get_mut(&id) else { return };
-        let framing = caller.decoder.framing().unwrap_or(Framing::Lines);
+        let framing = caller.decoder.framing().unwrap_or_default();
         caller.out.extend(reply.to_frame(framing));
-        if caller.out.len() > OUT_MOST {
+        self.flush(id);
+        if self.callers.get(&id).is_some_and(|caller| caller.out.len() > OUT_MOST) {
             // It asks and does not read.
             self.drop_caller(id);
-            return;
         }
-        self.flush(id);
-        if self.memory() > MEMORY_MOST
-            && let Some(largest) = self.callers.iter().max_by_key(|(_, c)| c.out.len()).map(|(id, _)| *id)
+        while self.memory() > MEMORY_MOST
+            && let Some(largest) = self.callers.iter().max_by_key(|(_, c)| c.memory()).map(|(id, _)| *id)
         {
             self.drop_caller(largest);
         }
     }
 
     fn memory(&self) -> usize {
-        self.callers.values().map(|c| c.out.len() + c.decoder.memory()).sum()
+        self.callers.values().map(Caller::memory).sum()
     }
 
-    /// The stream can no longer be trusted, or the caller has gone.
-    pub fn close_when_told(&mut self, id: CallerId) {
+    /// A frame that was begun too long ago, and any other stream that cannot be trusted.
+    pub fn refuse(&mut self, id: CallerId, reply: &Reply) {
+        self.dropped += 1;
         if let Some(caller) = self.callers.get_mut(&id) {
-            caller.closing = true;
-            if caller.out.is_empty() {
-                self.remove(id);
-            }
+            caller.refused = true;
+            caller.partial = None;
+        }
+        self.reply(id, reply);
+        self.close_if_done(id);
+    }
+
+    /// Closes a caller that will not speak any more and has all its answers.
+    pub fn close_if_done(&mut self, id: CallerId) {
+        let done = |c: &Caller| c.out.is_empty() && !c.more && (c.refused || c.ended && c.held == 0);
+        if self.callers.get(&id).is_some_and(done) {
+            self.forget(id);
         }
     }
 
@@ -252,13 +302,11 @@ impl Server {
             match caller.stream.write(front) {
                 Moved::Bytes(n) => drop(caller.out.drain(..n)),
                 Moved::Nothing => return,
-                Moved::Closed => return self.remove(id),
+                Moved::Closed => return self.forget(id),
             }
         }
         caller.out.shrink_to(4096);
-        if caller.closing {
-            self.remove(id);
-        }
+        self.close_if_done(id);
     }
 
     /// Frames that were begun too long ago.
@@ -273,42 +321,52 @@ impl Server {
 }
 
 impl Caller {
-    fn take_frames(&mut self, ended: bool, now: Instant) -> Vec<Heard> {
+    fn is_listened_to(&self) -> bool {
+        !self.ended && !self.refused && !self.more && self.out.len() < ASK_ROOM
+    }
+
+    fn memory(&self) -> usize {
+        self.out.capacity() + self.decoder.memory()
+    }
+
+    fn take_frames(&mut self, now: Instant) -> Vec<Heard> {
         let mut heard = Vec::new();
         self.more = false;
-        loop {
-            if heard.len() == BATCH && !ended {
+        while !self.refused {
+            if heard.len() == BATCH {
                 self.more = true;
                 break;
             }
-            let frame = if ended { self.decoder.finish() } else { self.decoder.next() };
-            match frame {
+            match if self.ended { self.decoder.finish() } else { self.decoder.next() } {
                 Ok(Some(Frame::Json(json))) => heard.push(match Request::parse(&json) {
                     Ok(request) => Heard::Request(request),
                     Err(refusal) => Heard::Refused(Reply::from(refusal)),
                 }),
                 Ok(Some(Frame::Raw(_))) => heard.push(Heard::Refused(Reply::error(
                     None,
-                    super::protocol::Code::Unsupported,
+                    Code::Unsupported,
                     "terminal bytes are for `attach`, which is not built yet",
                 ))),
                 Ok(None) => break,
                 Err(error) => {
                     heard.push(Heard::Refused(refusal(error)));
-                    self.closing = true;
-                    break;
+                    self.refused = true;
                 }
             }
         }
-        self.partial = match (self.decoder.is_partial() && !self.more, self.partial) {
-            (true, None) => Some(now),
-            (true, since) => since,
+        self.partial = match (self.decoder.is_partial() && !self.more && !self.ended, self.partial) {
+            // Each frame has its own time: one that was finished meanwhile gives no credit, takes none.
+            (true, Some(since)) if heard.is_empty() => Some(since),
+            (true, _) => Some(now),
             (false, _) => None,
         };
+        if self.hung_up && self.ended && !self.more {
+            heard.push(Heard::Gone);
+        }
         heard
     }
 }
 
-fn refusal(error: FrameError) -> Reply {
-    Reply { id: None, result: Err(Error::new(error.code(), error.to_string())) }
+pub fn refusal(error: FrameError) -> Reply {
+    Reply { id: None, result: Err(error.into()) }
 }

@@ -53,6 +53,8 @@ names! {
     Resumed "resumed" Info,
     Notify "notify" Info,
     UserAction "user_action" Info,
+    ControlDenied "control_denied" Warning,
+    Inject "inject" Info,
     SignalReceived "signal_received" Info,
     Suspended "suspended" Info,
     Continued "continued" Info,
@@ -68,7 +70,7 @@ names! {
 
 /// Every key an event may carry. journald's field names are made from this list when agentsup is
 /// compiled, so a key that is not here would be in the file only.
-pub const KEYS: [&str; 46] = [
+pub const KEYS: [&str; 49] = [
     "action",
     "argv",
     "by",
@@ -92,6 +94,7 @@ pub const KEYS: [&str; 46] = [
     "label",
     "lines",
     "lost",
+    "method",
     "names",
     "oom",
     "orphans",
@@ -101,6 +104,7 @@ pub const KEYS: [&str; 46] = [
     "program",
     "reason",
     "restarts",
+    "role",
     "run_ms",
     "sender",
     "session",
@@ -112,6 +116,7 @@ pub const KEYS: [&str; 46] = [
     "start",
     "step",
     "to",
+    "uid",
     "vars",
     "wait_ms",
     "why",

@@ -7,6 +7,7 @@ pub mod event;
 mod file;
 mod journald;
 pub mod line;
+pub mod recent;
 pub mod redact;
 mod ring;
 
@@ -24,6 +25,7 @@ pub use redact::Redactor;
 use file::FileSink;
 use journald::Journald;
 use line::line;
+use recent::Recent;
 use ring::Ring;
 
 /// How long a slow journald may hold up the end.
@@ -44,6 +46,7 @@ pub struct Log {
     file: Option<FileSink>,
     journald: Option<Ring>,
     redactor: Redactor,
+    recent: Recent,
     /// journald's ended losses that the file could not take yet.
     for_the_file: Option<Loss>,
 }
@@ -68,12 +71,18 @@ impl Log {
         };
         let wanted = opening.journald && journald::exists();
         let journald = wanted.then(|| Ring::start(Sink::Journald, Journald::new(opening.session)));
-        Ok(Log { file, journald, redactor: opening.redactor, for_the_file: None })
+        Ok(Log { file, journald, redactor: opening.redactor, recent: Recent::default(), for_the_file: None })
     }
 
     /// For `init`, which keeps no log.
     pub fn none() -> Log {
-        Log { file: None, journald: None, redactor: Redactor::default(), for_the_file: None }
+        Log {
+            file: None,
+            journald: None,
+            redactor: Redactor::default(),
+            recent: Recent::default(),
+            for_the_file: None,
+        }
     }
 
     /// Secrets change with the environment, which is built anew for every spawn.
@@ -90,8 +99,11 @@ impl Log {
         if self.file.is_none() && self.journald.is_none() {
             return;
         }
-        let epoch = epoch();
+        let at = seconds();
+        let epoch = at as u64;
         let event = event.masked(&self.redactor);
+        let text = line(&event, epoch);
+        self.recent.keep(event.clone(), at, text.clone());
         if let Some(ring) = &mut self.journald
             && let Some(loss) = ring.ended_loss()
         {
@@ -100,7 +112,7 @@ impl Log {
         if let Some(file) = &mut self.file {
             let about_journald =
                 self.for_the_file.as_ref().map(|loss| line(&loss.event(Sink::Journald), epoch));
-            let lines: Vec<String> = about_journald.into_iter().chain([line(&event, epoch)]).collect();
+            let lines: Vec<String> = about_journald.into_iter().chain([text]).collect();
             if let Ok(ended) = file.write(&lines, epoch) {
                 self.for_the_file = None;
                 if let (Some(loss), Some(ring)) = (ended, &self.journald) {
@@ -111,6 +123,11 @@ impl Log {
         if let Some(ring) = &self.journald {
             ring.push(event);
         }
+    }
+
+    /// The last events, for callers.
+    pub fn recent(&self) -> &Recent {
+        &self.recent
     }
 
     pub fn losses(&self) -> Losses {
@@ -178,6 +195,10 @@ impl Loss {
 }
 
 /// A clock before 1970 is not worth failing for.
+fn seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
 fn epoch() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    seconds() as u64
 }

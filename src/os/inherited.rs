@@ -19,6 +19,9 @@ pub fn inherited() -> Inherited {
     Inherited { blocked: BLOCKED.load(Ordering::Relaxed), ignored: IGNORED.load(Ordering::Relaxed) }
 }
 
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("KernelSigaction is laid out as the kernel has it on x86_64 and aarch64");
+
 /// The kernel's own layout, not the C library's: only so can the signals be seen that a C library
 /// keeps for itself (musl: 32–34).
 #[repr(C)]

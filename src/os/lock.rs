@@ -1,23 +1,27 @@
 //! The file lock that decides who owns a session. Never a pid: pids mean nothing across the
 //! containers that share the directory.
+//!
+//! An owner holds it exclusively, for life. A client that looks whether it is held shares it for an
+//! instant, and one that clears up after the dead owns it for a moment; a supervisor that starts
+//! just then waits for both.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
-/// What a holder that is no supervisor, and will be gone in a moment, writes into the lock.
-pub const PASSING: &str = "passing";
-/// How often, and for how long each time, somebody who is passing is waited for.
-const PATIENCE: (u32, Duration) = (100, Duration::from_millis(2));
+/// What stands in the lock while its holder is no supervisor and will be gone in a moment.
+const PASSING: &str = "cleared";
+/// How often, and for how long each time, such a holder is waited for.
+const PATIENCE: (u32, Duration) = (250, Duration::from_millis(2));
 
 pub struct Lock {
-    file: Flock<File>,
+    /// The lock is held for as long as this is open.
+    _file: Flock<File>,
     path: PathBuf,
 }
 
@@ -32,51 +36,82 @@ impl Lock {
     pub fn take(path: &Path, holder: &str) -> io::Result<Taken> {
         let mut tries = 0;
         loop {
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-                .open(path)?;
-            let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            let mut file = match Flock::lock(open(path)?, FlockArg::LockExclusiveNonblock) {
                 Ok(file) => file,
                 Err((mut file, Errno::EWOULDBLOCK)) => {
                     let mut holder = String::new();
                     file.read_to_string(&mut holder)?;
                     tries += 1;
-                    if tries < PATIENCE.0 && (holder.starts_with(PASSING) || is_only_looked_at(file)) {
+                    if tries < PATIENCE.0 && (holder == PASSING || is_only_looked_at(file)) {
                         std::thread::sleep(PATIENCE.1);
                         continue;
                     }
-                    return Ok(Taken::Theirs(holder.trim().to_owned()));
+                    let holder = match holder.trim() {
+                        // Between its lock and its first write.
+                        "" => "by one that is just starting",
+                        holder => holder,
+                    };
+                    return Ok(Taken::Theirs(holder.to_owned()));
                 }
                 Err((_, errno)) => return Err(errno.into()),
             };
-            // Its last owner may have unlinked it between our open and our lock: then the name
-            // leads to another file by now, and this lock protects nothing.
-            let same = std::fs::metadata(path)
-                .is_ok_and(|m| file.metadata().is_ok_and(|f| (m.ino(), m.dev()) == (f.ino(), f.dev())));
-            if !same {
+            if !is_at(&file, path) {
                 continue;
             }
-            file.set_len(0)?;
-            file.rewind()?;
-            // A full disk must not keep an agent from starting: the lock holds without the text.
-            let _ = file.write_all(holder.as_bytes());
-            return Ok(Taken::Ours(Lock { file, path: path.to_owned() }));
+            write(&mut file, holder);
+            return Ok(Taken::Ours(Lock { _file: file, path: path.to_owned() }));
+        }
+    }
+
+    /// Takes the lock of a session that nobody supervises, to clear up behind it. `None` when
+    /// somebody came first.
+    pub fn take_in_passing(path: &Path) -> io::Result<Option<Lock>> {
+        let mut file = match Flock::lock(open(path)?, FlockArg::LockSharedNonblock) {
+            Ok(file) => file,
+            Err((_, Errno::EWOULDBLOCK)) => return Ok(None),
+            Err((_, errno)) => return Err(errno.into()),
+        };
+        // Written while it is only shared: who finds it held exclusively by us can read why.
+        write(&mut file, PASSING);
+        match file.relock(FlockArg::LockExclusiveNonblock) {
+            Ok(()) => Ok(is_at(&file, path).then(|| Lock { _file: file, path: path.to_owned() })),
+            Err(Errno::EWOULDBLOCK) => Ok(None),
+            Err(errno) => Err(errno.into()),
         }
     }
 }
 
-/// A client's `is_held` shares the lock for an instant; an owner never shares it.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(path)
+}
+
+/// Its last owner may have unlinked it between our open and our lock: then the name leads to
+/// another file by now, and this lock protects nothing.
+fn is_at(file: &File, path: &Path) -> bool {
+    std::fs::metadata(path)
+        .is_ok_and(|m| file.metadata().is_ok_and(|f| (m.ino(), m.dev()) == (f.ino(), f.dev())))
+}
+
+/// A full disk must not keep an agent from starting: the lock holds without the text.
+fn write(file: &mut File, holder: &str) {
+    let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(holder.as_bytes()));
+}
+
+/// An owner never shares it. True as well when the holder has gone meanwhile.
 fn is_only_looked_at(file: File) -> bool {
     Flock::lock(file, FlockArg::LockSharedNonblock).is_ok()
 }
 
 /// Whether somebody holds the lock at `path`. Changes nothing; no file is no lock.
 pub fn is_held(path: &Path) -> io::Result<bool> {
+    // A fifo of that name must not hold up who looks.
     let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
@@ -94,7 +129,6 @@ impl Drop for Lock {
     /// Unlinked while it is still held, so that nobody locks a file that is about to go.
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
-        let _ = &self.file;
     }
 }
 
@@ -113,6 +147,8 @@ mod tests {
         let Taken::Ours(lock) = Lock::take(&path, "me").unwrap() else { panic!("nobody else is there") };
         assert!(is_held(&path).unwrap());
         assert!(matches!(Lock::take(&path, "you").unwrap(), Taken::Theirs(holder) if holder == "me"));
+        assert!(Lock::take_in_passing(&path).unwrap().is_none());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "me");
         drop(lock);
         assert!(!path.exists() && !is_held(&path).unwrap());
     }
@@ -126,8 +162,11 @@ mod tests {
             std::thread::sleep(PATIENCE.1 * 5);
             drop(looking);
         });
-        let Taken::Ours(lock) = Lock::take(&path, PASSING).unwrap() else { panic!("looking is no owning") };
+        let Taken::Ours(lock) = Lock::take(&path, "me").unwrap() else { panic!("looking is no owning") };
         later.join().unwrap();
+        drop(lock);
+
+        let lock = Lock::take_in_passing(&path).unwrap().expect("nobody else is there");
         let later = std::thread::spawn(move || {
             std::thread::sleep(PATIENCE.1 * 5);
             drop(lock);

@@ -8,6 +8,8 @@ pub enum Want {
     Read,
     Write,
     Both,
+    /// Only the end of the other side, which is always told.
+    HangUp,
 }
 
 /// What a source is ready for. Hang-ups and errors count as both: the next read or write tells.
@@ -15,6 +17,7 @@ pub enum Want {
 pub struct Ready {
     pub read: bool,
     pub write: bool,
+    pub hung_up: bool,
 }
 
 /// The sources of one wait, each with the token that it will come back as.
@@ -38,6 +41,7 @@ impl<T: Copy> Sources<T> {
             Want::Read => libc::POLLIN,
             Want::Write => libc::POLLOUT,
             Want::Both => libc::POLLIN | libc::POLLOUT,
+            Want::HangUp => 0,
         };
         self.fds.push(libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 });
         self.tokens.push(token);
@@ -66,7 +70,7 @@ impl<T: Copy> Sources<T> {
             .filter(|(fd, _)| fd.revents != 0)
             .map(|(fd, &token)| {
                 let is = |bits| fd.revents & (bits | both) != 0;
-                (token, Ready { read: is(libc::POLLIN), write: is(libc::POLLOUT) })
+                (token, Ready { read: is(libc::POLLIN), write: is(libc::POLLOUT), hung_up: is(0) })
             })
             .collect()
     }

@@ -104,6 +104,47 @@ pub fn with_environment(wanted: &[OsString]) -> Vec<Process> {
         .collect()
 }
 
+/// What a process has used and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub cpu_ms: u64,
+    pub rss_bytes: u64,
+}
+
+pub fn usage(pid: i32) -> Option<Usage> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let end = stat.iter().rposition(|&b| b == b')')?;
+    let fields: Vec<u64> = std::str::from_utf8(&stat[end + 1..])
+        .ok()?
+        .split_ascii_whitespace()
+        .map(|field| field.parse().unwrap_or(0))
+        .collect();
+    let ticks = fields.get(11)? + fields.get(12)?;
+    Some(Usage {
+        cpu_ms: ticks * 1000 / sysconf(libc::_SC_CLK_TCK, 100),
+        rss_bytes: fields.get(21)? * sysconf(libc::_SC_PAGESIZE, 4096),
+    })
+}
+
+fn sysconf(name: i32, usual: u64) -> u64 {
+    // SAFETY: a plain integer; an unknown name is answered with -1.
+    let value = unsafe { libc::sysconf(name) };
+    u64::try_from(value).ok().filter(|&n| n > 0).unwrap_or(usual)
+}
+
+/// Our own open descriptors.
+pub fn open_files() -> u64 {
+    // The listing itself has one open.
+    fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count().saturating_sub(1) as u64)
+}
+
+/// The name of its program, at most 15 bytes.
+pub fn name(pid: i32) -> Option<Vec<u8>> {
+    let mut name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    name.pop_if(|last| *last == b'\n');
+    Some(name)
+}
+
 pub fn is_ignoring(pid: i32, signal: i32) -> bool {
     let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
     status

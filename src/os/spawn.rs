@@ -13,52 +13,39 @@ use nix::fcntl::OFlag;
 
 use super::inherited::{Inherited, KernelSigaction, MASK_BYTES};
 
-/// In the order in which they are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpawnStep {
-    Fork,
-    DeathSignal,
-    Setsid,
-    ControllingTty,
-    ProcessGroup,
-    Foreground,
-    Stdio,
-    Chdir,
-    ResetSignals,
-    CloseFds,
-    Exec,
+macro_rules! steps {
+    ($($variant:ident $name:literal,)+) => {
+        /// In the order in which they are taken.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum SpawnStep {
+            $($variant,)+
+        }
+
+        impl SpawnStep {
+            /// A step crosses the pipe as its place in this list.
+            const ALL: &'static [SpawnStep] = &[$(SpawnStep::$variant,)+];
+
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(SpawnStep::$variant => $name,)+
+                }
+            }
+        }
+    };
 }
 
-const STEPS: [SpawnStep; 11] = [
-    SpawnStep::Fork,
-    SpawnStep::DeathSignal,
-    SpawnStep::Setsid,
-    SpawnStep::ControllingTty,
-    SpawnStep::ProcessGroup,
-    SpawnStep::Foreground,
-    SpawnStep::Stdio,
-    SpawnStep::Chdir,
-    SpawnStep::ResetSignals,
-    SpawnStep::CloseFds,
-    SpawnStep::Exec,
-];
-
-impl SpawnStep {
-    pub fn name(self) -> &'static str {
-        match self {
-            SpawnStep::Fork => "fork",
-            SpawnStep::DeathSignal => "death_signal",
-            SpawnStep::Setsid => "setsid",
-            SpawnStep::ControllingTty => "controlling_tty",
-            SpawnStep::ProcessGroup => "process_group",
-            SpawnStep::Foreground => "foreground",
-            SpawnStep::Stdio => "stdio",
-            SpawnStep::Chdir => "chdir",
-            SpawnStep::ResetSignals => "reset_signals",
-            SpawnStep::CloseFds => "close_fds",
-            SpawnStep::Exec => "exec",
-        }
-    }
+steps! {
+    Prepare "prepare",
+    Fork "fork",
+    DeathSignal "death_signal",
+    Setsid "setsid",
+    ControllingTty "controlling_tty",
+    ProcessGroup "process_group",
+    Foreground "foreground",
+    Stdio "stdio",
+    Chdir "chdir",
+    ResetSignals "reset_signals",
+    Exec "exec",
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,15 +61,15 @@ impl SpawnError {
             (SpawnStep::Exec, _) => 126,
             (SpawnStep::Chdir, _) => 78,
             (
-                SpawnStep::Fork
+                SpawnStep::Prepare
+                | SpawnStep::Fork
                 | SpawnStep::DeathSignal
                 | SpawnStep::Setsid
                 | SpawnStep::ControllingTty
                 | SpawnStep::ProcessGroup
                 | SpawnStep::Foreground
                 | SpawnStep::Stdio
-                | SpawnStep::ResetSignals
-                | SpawnStep::CloseFds,
+                | SpawnStep::ResetSignals,
                 _,
             ) => 125,
         }
@@ -148,7 +135,7 @@ impl Spawning {
         let mut report = [0u8; 5];
         let step = match nix::unistd::read(&self.report, &mut report) {
             Ok(0) => return Ok(()),
-            Ok(_) => STEPS.get(usize::from(report[0])).copied().unwrap_or(SpawnStep::Exec),
+            Ok(_) => SpawnStep::ALL.get(usize::from(report[0])).copied().unwrap_or(SpawnStep::Fork),
             Err(errno) => return Err(SpawnError { step: SpawnStep::Fork, errno }),
         };
         let errno = i32::from_ne_bytes([report[1], report[2], report[3], report[4]]);
@@ -165,7 +152,7 @@ impl AsFd for Spawning {
 pub fn spawn(spec: &Spec) -> Result<Spawning, SpawnError> {
     let fork_error = |errno| SpawnError { step: SpawnStep::Fork, errno };
     // Everything that allocates happens before the fork: another thread may hold the allocator.
-    let prepared = Prepared::new(spec).map_err(fork_error)?;
+    let prepared = Prepared::new(spec).map_err(|errno| SpawnError { step: SpawnStep::Prepare, errno })?;
     let (report, child_report) = nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(fork_error)?;
     let parent = std::process::id().cast_signed();
 

@@ -42,9 +42,11 @@ const NOT_BY_DEFAULT: &[&str] = &["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"];
 
 /// True of the parent only, so not even `--pass-env '*'` brings them over: they would name
 /// another directory, session or socket than the agent's own.
+const NEVER: &[&str] = &["PWD", "OLDPWD", "AGENT_DOC_SESSION", "AGENT_DOC_DOCUMENT", "AGENTSUP_SOCKET"];
 /// A shell's and our own: to say that they were dropped would tell nobody anything.
 const NOISE: &[&str] = &["_", "SHLVL", "AGENTSUP_DIR", "AGENTSUP_CONFIG", "AGENTSUP_SESSION"];
-const NEVER: &[&str] = &["PWD", "OLDPWD", "AGENT_DOC_SESSION", "AGENT_DOC_DOCUMENT", "AGENTSUP_SOCKET"];
+/// The kernel's limit for one string of an environment, with room for the name.
+const LONGEST: usize = 120 * 1024;
 
 pub(super) fn build(wish: &Wish, document: Option<&Document>, cwd: &Path) -> Result<Environment, Refusal> {
     let mut vars = BTreeMap::new();
@@ -55,7 +57,8 @@ pub(super) fn build(wish: &Wish, document: Option<&Document>, cwd: &Path) -> Res
         }
     }
     for (name, value) in document.map_or(&[][..], |d| &d.env) {
-        let value = expand(value, |name| vars.get(OsStr::new(name)).map(|(v, _)| v.as_os_str()));
+        let value = expand(value, |name| vars.get(OsStr::new(name)).map(|(v, _)| v.as_os_str()))
+            .ok_or_else(|| Refusal(format!("env frontmatter: {name} is longer than {LONGEST} bytes")))?;
         vars.insert(name.into(), (value, "frontmatter"));
     }
     for (name, value) in &wish.env {
@@ -100,7 +103,9 @@ fn passes(name: &OsStr, pass_env: &[String]) -> bool {
 
 /// `$NAME` and `${NAME}` become values (an unset one becomes nothing), `$$` a dollar. Any other
 /// dollar stays as written: `${NAME:-x}` is shell, and half an imitation would surprise more.
-fn expand<'a>(text: &str, value_of: impl Fn(&str) -> Option<&'a OsStr>) -> OsString {
+///
+/// `None` beyond what the kernel takes: each line may double the one before it.
+fn expand<'a>(text: &str, value_of: impl Fn(&str) -> Option<&'a OsStr>) -> Option<OsString> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -118,6 +123,9 @@ fn expand<'a>(text: &str, value_of: impl Fn(&str) -> Option<&'a OsStr>) -> OsStr
         match tail {
             Some(tail) if !name.is_empty() => {
                 out.extend_from_slice(value_of(name).unwrap_or_default().as_bytes());
+                if out.len() > LONGEST {
+                    return None;
+                }
                 rest = tail;
             }
             _ => {
@@ -127,12 +135,18 @@ fn expand<'a>(text: &str, value_of: impl Fn(&str) -> Option<&'a OsStr>) -> OsStr
         }
     }
     out.extend_from_slice(rest.as_bytes());
-    OsString::from_vec(out)
+    Some(OsString::from_vec(out))
 }
 
 fn name_at_start(text: &str) -> &str {
     let end = text.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
     if text.starts_with(|c: char| c.is_ascii_digit()) { "" } else { &text[..end] }
+}
+
+/// A variable whose value nobody should read.
+pub fn is_secret_name(name: &OsStr) -> bool {
+    let name = name.to_string_lossy().to_ascii_uppercase();
+    ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word))
 }
 
 impl Environment {
@@ -162,15 +176,11 @@ impl Environment {
     /// Values that logs must not show. Short ones and plain numbers are left out: masking them
     /// would blot out ordinary text and hide little.
     pub fn secrets(&self) -> Vec<String> {
-        let is_secret = |name: &OsStr| {
-            let name = name.to_string_lossy().to_ascii_uppercase();
-            ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word))
-        };
         let worth_masking = |v: &&str| v.chars().count() >= 8 && !v.bytes().all(|b| b.is_ascii_digit());
         let values: BTreeSet<&str> = self
             .vars
             .iter()
-            .filter(|var| is_secret(&var.name))
+            .filter(|var| is_secret_name(&var.name))
             .filter_map(|var| var.value.to_str())
             .filter(worth_masking)
             .collect();

@@ -5,7 +5,7 @@
 
 mod cwd;
 pub mod document;
-mod env;
+pub mod env;
 mod frontmatter;
 mod glob;
 pub mod id;

@@ -2,7 +2,8 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +44,7 @@ pub fn find(command0: &OsStr, path_var: Option<&OsStr>, cwd: &Path) -> Result<Pa
             Look::Absent => {
                 Err(NotRunnable::NotFound(format!("{name}: no such file (looked for {})", path.display())))
             }
+            Look::NoInterpreter(interpreter) => Err(no_interpreter(&path, &interpreter)),
             Look::Unusable(why) => Err(NotRunnable::NotExecutable(format!("{name}: {why}"))),
         };
     }
@@ -53,6 +55,7 @@ pub fn find(command0: &OsStr, path_var: Option<&OsStr>, cwd: &Path) -> Result<Pa
         match look(&path) {
             Look::Runnable => return Ok(path),
             Look::Absent => {}
+            Look::NoInterpreter(interpreter) => return Err(no_interpreter(&path, &interpreter)),
             Look::Unusable(why) => {
                 unusable.get_or_insert(format!("{}: {why}", path.display()));
             }
@@ -67,8 +70,27 @@ pub fn find(command0: &OsStr, path_var: Option<&OsStr>, cwd: &Path) -> Result<Pa
     })
 }
 
+fn no_interpreter(script: &Path, interpreter: &str) -> NotRunnable {
+    let script = script.display();
+    NotRunnable::NotFound(format!(
+        "{script}: its interpreter {interpreter} does not exist: install it, or mend the script's first line"
+    ))
+}
+
+/// The `#!` of a script that leads nowhere: the kernel would only say that "it" does not exist,
+/// although the script does.
+fn missing_interpreter(path: &Path) -> Option<String> {
+    let mut head = [0u8; 256];
+    let n = File::open(path).and_then(|mut file| file.read(&mut head)).ok()?;
+    let line = head[..n].strip_prefix(b"#!")?.split(|&b| b == b'\n').next()?;
+    let word = line.split(|&b| b == b' ' || b == b'\t' || b == b'\r').find(|w| !w.is_empty())?;
+    let interpreter = Path::new(OsStr::from_bytes(word));
+    (interpreter.is_absolute() && !interpreter.exists()).then(|| interpreter.display().to_string())
+}
+
 enum Look {
     Runnable,
+    NoInterpreter(String),
     Absent,
     Unusable(String),
 }
@@ -82,7 +104,10 @@ fn look(path: &Path) -> Look {
         Ok(meta) if meta.is_dir() => Look::Unusable("is a directory, not a program".into()),
         Ok(meta) if !meta.is_file() => Look::Unusable("is not a regular file".into()),
         Ok(_) => match eaccess(path, AccessFlags::X_OK) {
-            Ok(()) => Look::Runnable,
+            Ok(()) => match missing_interpreter(path) {
+                Some(interpreter) => Look::NoInterpreter(interpreter),
+                None => Look::Runnable,
+            },
             Err(e) => Look::Unusable(format!(
                 "may not be executed ({}): chmod +x it, or look for a noexec mount",
                 e.desc()
@@ -141,5 +166,16 @@ mod tests {
         let here = program(&s, "tool", 0o755);
         assert_eq!(find(OsStr::new("tool"), Some(OsStr::new("/none:")), s.path()), Ok(here));
         assert!(find(OsStr::new("sh"), None, s.path()).is_ok());
+    }
+
+    #[test]
+    fn a_script_without_its_interpreter_names_it() {
+        let s = Scratch::new();
+        let script = program(&s, "b/script", 0o755);
+        std::fs::write(&script, "#! /no/such/sh -e\necho\n").unwrap();
+        for name in ["script", "b/script"] {
+            let why = find(OsStr::new(name), Some(OsStr::new("b")), s.path()).unwrap_err();
+            assert!(matches!(&why, NotRunnable::NotFound(w) if w.contains("/no/such/sh")), "{why}");
+        }
     }
 }

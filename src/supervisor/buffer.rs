@@ -26,6 +26,11 @@ impl Buffer {
         self.len() < FULL
     }
 
+    /// Whether all of it can be taken without growing past what a stalled reader may cost.
+    pub fn fits(&self, bytes: usize) -> bool {
+        self.len() + bytes <= FULL
+    }
+
     pub fn push(&mut self, bytes: &[u8]) {
         if self.start > 0 && self.bytes.len() + bytes.len() > self.bytes.capacity() {
             self.bytes.drain(..self.start);

@@ -10,6 +10,9 @@
 //! | `start`   | everything before the loop: refusals, lock, log                        |
 //! | `react`   | signals, children, bytes and keys become events                        |
 //! | `perform` | effects become processes, signals and waits                            |
+//! | `calls`   | what callers ask for, and when they are answered                       |
+//! | `streams` | events and lines that callers follow                                   |
+//! | `figures` | state, stats and metrics                                               |
 //! | `story`   | what happened, for the log and for stderr                              |
 //! | `suspend` | Ctrl-Z and back                                                        |
 //! | `agent`   | the agent and its terminal                                             |
@@ -21,7 +24,9 @@
 
 mod agent;
 mod buffer;
+mod calls;
 mod console;
+mod figures;
 mod helper;
 mod keys;
 mod perform;
@@ -30,6 +35,7 @@ mod record;
 pub mod settings;
 mod start;
 mod story;
+mod streams;
 mod suspend;
 mod sweep;
 
@@ -39,6 +45,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use start::{init, run};
 
+use crate::control::server::CallerId;
 use crate::log::Log;
 use crate::os::lock::Lock;
 use crate::os::poll::{Ready, Sources, Want};
@@ -50,7 +57,9 @@ use crate::policy::life::{self, Life, Next, Phase};
 use crate::screen::tail::Tail;
 use crate::session::Start;
 use agent::Agent;
+use calls::Calls;
 use console::Console;
+use figures::Tally;
 use helper::Helper;
 use settings::{InitSettings, Io, Settings};
 use suspend::Suspending;
@@ -74,7 +83,10 @@ struct Session {
 }
 
 struct Supervisor {
+    /// First, so that the socket goes before the lock does: whoever has the lock next binds its own.
+    calls: Option<Calls>,
     charge: Charge,
+    tally: Tally,
     life: Life,
     /// Events that effects have caused, in order.
     events: VecDeque<life::Event>,
@@ -122,6 +134,8 @@ struct Ending {
     flush_until: Option<Instant>,
     /// The code when nobody took the output in time.
     late_code: u8,
+    /// How long callers are given to read their last answers.
+    answers_until: Instant,
 }
 
 /// Where a wake-up came from.
@@ -134,6 +148,8 @@ enum Source {
     Stderr,
     Pty,
     Stranger,
+    Listener,
+    Caller(CallerId),
 }
 
 fn now() -> Now {
@@ -149,9 +165,7 @@ impl Supervisor {
         self.settle();
         let mut sources = Sources::new();
         loop {
-            if let Some(ending) = &self.ending
-                && (self.console.is_flushed() || ending.flush_until.is_some_and(|at| Instant::now() >= at))
-            {
+            if self.may_leave() {
                 return self.close();
             }
             self.register(&mut sources);
@@ -164,9 +178,23 @@ impl Supervisor {
             if self.suspending.is_some_and(|s| Instant::now() >= s.deadline()) {
                 self.on_suspend_due();
             }
+            self.serve_callers();
             self.events.push_back(life::Event::Due);
             self.settle();
+            self.answer_waiting();
+            self.feed_streams();
         }
+    }
+
+    fn may_leave(&self) -> bool {
+        let Some(ending) = &self.ending else { return false };
+        let now = Instant::now();
+        let output = self.console.is_flushed() || ending.flush_until.is_some_and(|at| now >= at);
+        output && (self.has_answered() || now >= ending.answers_until)
+    }
+
+    fn has_answered(&self) -> bool {
+        self.calls.as_ref().is_none_or(|calls| calls.server.is_flushed())
     }
 
     /// Every event that is waiting, and every event that these lead to.
@@ -186,8 +214,10 @@ impl Supervisor {
         }
         let life = self.life.wake().map(|(at, _)| at);
         let flush = self.ending.as_ref().and_then(|e| e.flush_until);
+        let answers = self.ending.as_ref().filter(|_| !self.has_answered()).map(|e| e.answers_until);
         let suspend = self.suspending.map(Suspending::deadline);
-        [life, suspend, flush].into_iter().flatten().min()
+        let calls = self.calls.as_ref().and_then(Calls::deadline);
+        [life, suspend, flush, answers, calls].into_iter().flatten().min()
     }
 
     fn register(&self, sources: &mut Sources<Source>) {
@@ -218,6 +248,14 @@ impl Supervisor {
                 sources.add(Source::Stranger, watch.as_fd(), Want::Read);
             }
         }
+        if let Some(calls) = &self.calls {
+            if let Some(fd) = calls.server.listener() {
+                sources.add(Source::Listener, fd, Want::Read);
+            }
+            for (caller, fd, want) in calls.server.sources() {
+                sources.add(Source::Caller(caller), fd, want);
+            }
+        }
     }
 
     /// Keys are always heard; a stream is left alone while there is nobody to type it to.
@@ -229,21 +267,20 @@ impl Supervisor {
         match terminal {
             Some(Some(terminal)) => terminal.input.has_room(),
             Some(None) => false,
-            None => self.console.has_terminal() && self.asks_operator(),
+            None => self.console.has_terminal() && self.hears_keys(),
         }
     }
 
-    fn asks_operator(&self) -> bool {
+    /// While no agent runs: the operator's answer, or a Ctrl-C that has had enough.
+    fn hears_keys(&self) -> bool {
         match self.life.phase() {
             Phase::Asking | Phase::Halted => true,
-            Phase::Waiting { .. } => self.io() == Io::Pty,
+            Phase::Waiting { .. } | Phase::Preparing { .. } | Phase::Stopping { .. } => self.io() == Io::Pty,
             Phase::Clearing { .. }
-            | Phase::Preparing { .. }
             | Phase::Starting { .. }
             | Phase::Running { .. }
             | Phase::Restarting { .. }
             | Phase::Telling { .. }
-            | Phase::Stopping { .. }
             | Phase::Ended => false,
         }
     }
@@ -256,6 +293,8 @@ impl Supervisor {
             Source::Stdout | Source::Stderr => self.console.flush(),
             Source::Pty => self.on_pty(ready),
             Source::Stranger => self.on_stranger(),
+            Source::Listener => self.on_listener(),
+            Source::Caller(caller) => self.on_caller(caller, ready),
         }
     }
 
@@ -282,6 +321,8 @@ impl Supervisor {
         self.console.give_back();
         self.tell_end(code);
         self.console.flush();
+        // Followers see the last line too, as far as they have room for it now.
+        self.feed_streams();
         code
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::agent::{Agent, Launch, LaunchError};
+use super::calls::LAST_ANSWERS;
 use super::helper::{self, Kind};
 use super::record::Facts;
 use super::settings::Io;
@@ -36,10 +37,6 @@ impl Supervisor {
             Effect::TellContinueFailed => self.log.record(LogEvent::new(Name::ContinueFailed)),
             Effect::TellHalt(reason) => self.tell_halt(reason),
             Effect::TellResumed => self.log.record(LogEvent::new(Name::Resumed).with("by", "operator")),
-            Effect::TellRestartAsked => {
-                self.log
-                    .record(LogEvent::new(Name::UserAction).with("action", "restart").with("by", "caller"));
-            }
             Effect::EndAgent(order) => self.end_agent(order),
             Effect::TellStopping { timed_out } => self.tell_stopping(timed_out),
             Effect::Notify(reason) => self.notify(reason),
@@ -97,6 +94,7 @@ impl Supervisor {
             Ok(helper) => self.helpers.push(helper),
             Err(error) => {
                 self.never_ran = true;
+                self.tally.count_spawn_failure(format!("before_spawn could not be run: {error}"));
                 self.console.tell(&format!("before_spawn `{}`: {error}", settings.before_spawn.join(" ")));
                 self.events.push_back(Event::Prepared { agreed: false });
             }
@@ -127,7 +125,10 @@ impl Supervisor {
 
     fn abandon_helper(&mut self) {
         for helper in std::mem::take(&mut self.helpers) {
-            self.never_ran |= helper.kind == Kind::BeforeSpawn;
+            if helper.kind == Kind::BeforeSpawn {
+                self.never_ran = true;
+                self.tally.count_spawn_failure("before_spawn took too long");
+            }
             self.console.tell("a helper command took too long and is ended");
             let _ = signals::send_group(helper.pid, libc::SIGKILL);
             self.failed_children.insert(helper.pid);
@@ -197,6 +198,7 @@ impl Supervisor {
 
     pub(super) fn spawn_failed(&mut self, code: u8, step: &'static str, why: &str) {
         self.tell_spawn_failed(code, step, why);
+        self.tally.count_spawn_failure(format!("{step}: {why}"));
         self.never_ran = true;
         self.events.push_back(Event::SpawnFailed { code });
     }
@@ -256,7 +258,8 @@ impl Supervisor {
         let asked = self.stop_asked.map(|asked| (asked + self.grace()).max(at_least));
         let timeout = self.life.timeout_at().map(|at| at.max(at_least));
         let late_code = if asked.is_none() && timeout.is_some() { 124 } else { code };
-        self.ending = Some(Ending { code, flush_until: asked.or(timeout), late_code });
+        let answers_until = Instant::now() + LAST_ANSWERS;
+        self.ending = Some(Ending { code, flush_until: asked.or(timeout), late_code, answers_until });
     }
 
     /// Asked to stop while the end waits for a reader.

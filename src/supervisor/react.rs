@@ -7,7 +7,7 @@ use super::helper::Kind;
 use super::keys::{self, Choice};
 use super::settings::Io;
 use super::suspend::{self, Suspending};
-use super::{Charge, Supervisor};
+use super::{Charge, Supervisor, figures};
 use crate::log::{Event as LogEvent, Name};
 use crate::os::poll::Ready;
 use crate::os::pty::Read;
@@ -154,6 +154,7 @@ impl Supervisor {
                 self.tell_helper_failed(&helper, how);
             }
             if helper.kind == Kind::BeforeSpawn && !agreed {
+                self.tally.count_spawn_failure(format!("before_spawn refused it (code {})", how.exit_code()));
                 self.never_ran = true;
             }
             self.events.push_back(event);
@@ -171,14 +172,23 @@ impl Supervisor {
             return;
         };
         agent.last_words(|bytes| {
+            self.tally.output_bytes += bytes.len() as u64;
             self.console.output(bytes);
             self.tail.feed(bytes);
         });
+        // What a pause left standing would stand for ever.
+        self.sweep.thaw();
+        if let Some(calls) = &mut self.calls {
+            // The descriptors of its terminal are free again.
+            calls.server.stop_resting();
+        }
         agent.return_terminal();
         if how != How::Code(0) && self.io() == Io::Inherit && matches!(self.charge, Charge::Run(_)) {
             self.console.restore_line_settings();
         }
-        self.console.tidy_screen(how != How::Code(0));
+        if agent.terminal.is_some() {
+            self.console.tidy_screen(how != How::Code(0));
+        }
         self.suspending = None;
         let signal = match how {
             How::Signal(n) => Some(n),
@@ -241,6 +251,7 @@ impl Supervisor {
                 }
                 match terminal.pty.read(&mut buffer) {
                     Read::Bytes(n) => {
+                        self.tally.output_bytes += n as u64;
                         self.console.output(&buffer[..n]);
                         self.tail.feed(&buffer[..n]);
                     }
@@ -265,16 +276,19 @@ impl Supervisor {
     }
 
     fn on_typed(&mut self, bytes: &[u8]) {
+        let busy = matches!(self.life.phase(), Phase::Stopping { .. } | Phase::Preparing { .. });
+        if busy && keys::holds_interrupt(bytes) {
+            // In a raw terminal nobody else turns the key into a signal.
+            self.events.push_back(Event::StopAsked { sender: 0 });
+            return;
+        }
         if let Some(agent) = &mut self.agent {
             let suspends = self.console.has_terminal() && keys::holds_suspend(bytes) && agent.would_suspend();
-            if let Some(terminal) = &mut agent.terminal {
-                terminal.input.push(bytes);
-                let written = terminal.pty.write(terminal.input.pending());
-                terminal.input.consume(written);
+            if self.console.has_terminal() {
+                self.tally.last_key_epoch = Some(figures::epoch());
+                self.note_interrupt(bytes);
             }
-            if self.console.has_terminal() && keys::holds_interrupt(bytes) {
-                self.interrupt_typed = Some(Instant::now());
-            }
+            self.type_into_agent(bytes);
             if suspends {
                 self.suspending = Some(Suspending::typed());
             }
@@ -292,5 +306,21 @@ impl Supervisor {
             }
             None => {}
         }
+    }
+
+    /// An end that follows is the doing of whoever typed this.
+    pub(super) fn note_interrupt(&mut self, bytes: &[u8]) {
+        if keys::holds_interrupt(bytes) {
+            self.interrupt_typed = Some(Instant::now());
+        }
+    }
+
+    /// By the operator or by a caller.
+    pub(super) fn type_into_agent(&mut self, bytes: &[u8]) {
+        let Some(terminal) = self.agent.as_mut().and_then(|a| a.terminal.as_mut()) else { return };
+        terminal.input.push(bytes);
+        let written = terminal.pty.write(terminal.input.pending());
+        terminal.input.consume(written);
+        self.tally.input_bytes += bytes.len() as u64;
     }
 }

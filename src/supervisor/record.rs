@@ -2,13 +2,16 @@
 //! for the next start.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::session::Conversation;
+
+/// Far more than a record ever holds.
+const LONGEST: u64 = 1 << 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Record {
@@ -56,20 +59,29 @@ struct Kept {
 
 /// What an earlier supervisor of this session knew; nothing when there was none.
 pub fn read_conversation(path: &Path) -> Conversation {
-    let kept = fs::read(path).ok().and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
+    let kept = read_plain(path).and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
     kept.unwrap_or_default().conversation
+}
+
+/// A fifo in its place must not hold up the start.
+fn read_plain(path: &Path) -> Option<Vec<u8>> {
+    let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path);
+    let file = file.ok().filter(|f| f.metadata().is_ok_and(|m| m.is_file()))?;
+    let mut text = Vec::new();
+    file.take(LONGEST).read_to_end(&mut text).ok()?;
+    Some(text)
 }
 
 /// Replaced as a whole, so that a reader never sees half of it. A full disk keeps the old one.
 pub fn write(path: &Path, record: &Record) -> std::io::Result<()> {
     let beside = path.with_extension("json.new");
     let text = serde_json::to_vec_pretty(record)?;
+    // Whatever lies there, a fifo that the agent made for one, is not written to.
+    let _ = fs::remove_file(&beside);
     let written = fs::OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW)
         .open(&beside)
         .and_then(|mut file| file.write_all(&text))
         .and_then(|()| fs::rename(&beside, path));

@@ -3,7 +3,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use super::calls::Calls;
 use super::console::{self, Console, Reads};
+use super::figures::Tally;
 use super::record::{self, Facts, Record};
 use super::settings::{CannotStart, InitSettings, Io, Settings};
 use super::suspend;
@@ -31,6 +33,7 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     let new_id = random::uuid_v4().map_err(|e| own("random", e))?;
     let plan = session::plan(&settings.wish, settings.start, &conversation, &new_id)
         .map_err(|refusal| CannotStart { code: 78, message: refusal.to_string() })?;
+    let calls = settings.socket.as_ref().map(|socket| Calls::open(&settings, socket)).transpose()?;
     let mut log = Log::open(Opening {
         path: Some(settings.state_dir.log(id)),
         session: id,
@@ -77,7 +80,8 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
         ..Record::default()
     };
     let session = Session { settings, record, next: None, record_failed: false, _lock: lock };
-    let (supervisor, first) = Supervisor::new(Charge::Run(Box::new(session)), rules, log, console, inbox);
+    let (mut supervisor, first) = Supervisor::new(Charge::Run(Box::new(session)), rules, log, console, inbox);
+    supervisor.calls = calls;
     Ok(supervisor.live(first))
 }
 
@@ -115,8 +119,7 @@ fn prepare_process() -> Result<signals::Inbox, CannotStart> {
 fn take_session(settings: &Settings) -> Result<Lock, CannotStart> {
     let id = &settings.wish.session.id;
     let path = settings.state_dir.lock(id);
-    let host = nix::unistd::gethostname().map_or_else(|_| "?".into(), |h| h.to_string_lossy().into_owned());
-    let holder = format!("pid={} host={host} since={}\n", std::process::id(), now().epoch);
+    let holder = format!("pid={} host={} since={}\n", std::process::id(), host_name(), now().epoch);
     match Lock::take(&path, &holder) {
         Ok(Taken::Ours(lock)) => Ok(lock),
         Ok(Taken::Theirs(holder)) => Err(CannotStart {
@@ -130,6 +133,10 @@ fn take_session(settings: &Settings) -> Result<Lock, CannotStart> {
             message: format!("cannot lock `{}`: {error}; choose another place with --dir", path.display()),
         }),
     }
+}
+
+pub(super) fn host_name() -> String {
+    nix::unistd::gethostname().map_or_else(|_| "?".into(), |h| h.to_string_lossy().into_owned())
 }
 
 fn session_start(settings: &Settings, plan: &SpawnPlan) -> Event {
@@ -155,7 +162,9 @@ impl Supervisor {
         let seed = now.epoch ^ u64::from(std::process::id()) << 32;
         let (life, first) = Life::begin(rules, seed, now);
         let supervisor = Supervisor {
+            calls: None,
             charge,
+            tally: Tally::new(),
             shown_phase: super::story::phase_name(life.phase()),
             life,
             events: VecDeque::new(),

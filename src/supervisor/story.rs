@@ -22,6 +22,7 @@ const LAST_LINES: usize = 10;
 impl Supervisor {
     pub(super) fn tell_spawned(&mut self) {
         let Some(agent) = &self.agent else { return };
+        self.tally.count_spawn(agent.pid);
         let Charge::Run(session) = &mut self.charge else { return };
         if let Some(facts) = session.next.take() {
             session.record.facts = facts;
@@ -61,6 +62,7 @@ impl Supervisor {
         if end.oom {
             self.log.record(Event::new(Name::OomKill).with("pid", self.ended_pid));
         }
+        self.tally.count_exit(class);
         self.last_end = Some((end, ran));
     }
 
@@ -129,6 +131,8 @@ impl Supervisor {
         self.stop_asked.get_or_insert_with(Instant::now);
         // A stop leaves nobody to hand the terminal to.
         self.suspending = None;
+        // What stands still does not act on TERM.
+        self.sweep.thaw();
         if let Charge::Init(_) = self.charge {
             return;
         }

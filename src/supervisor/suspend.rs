@@ -42,6 +42,10 @@ impl Supervisor {
     /// The agent has stopped, by itself or because somebody stopped it.
     pub(super) fn on_agent_stopped(&mut self, signal: i32) {
         let Some(agent) = &self.agent else { return };
+        if self.sweep.is_frozen() {
+            // A caller's pause: nobody's Ctrl-Z.
+            return;
+        }
         if agent.terminal.is_some() {
             // Only after a Ctrl-Z: an agent that somebody paused is left alone.
             if self.suspending.take().is_some() {
@@ -60,10 +64,12 @@ impl Supervisor {
         if tty::has_job_control_parent() {
             self.log.record(LogEvent::new(Name::Suspended).with("signal", signals::name(signal)));
             tty::stop_self();
+            let arrived = self.inbox.take();
             self.log.record(LogEvent::new(Name::Continued));
             if let Some(agent) = &self.agent {
                 agent.resume();
             }
+            self.hear_after_a_stop(arrived);
         } else if signal == libc::SIGTSTP {
             // Nobody would ever continue it.
             agent.resume();
@@ -85,7 +91,9 @@ impl Supervisor {
                 }
             }
         }
-        self.forward(arrived);
+        if !self.sweep.is_frozen() {
+            self.forward(arrived);
+        }
     }
 
     /// Keys are read only in front: in the background they are the shell's.
@@ -150,6 +158,12 @@ impl Supervisor {
             // Most agents draw their screen again at this one, whatever became of it meanwhile.
             let _ = signals::send_group(group, libc::SIGWINCH);
         }
+        self.hear_after_a_stop(arrived);
+    }
+
+    /// The CONT that woke us has been acted upon: heard once more, it would undo a stop that was
+    /// typed right behind it.
+    fn hear_after_a_stop(&mut self, arrived: Vec<Arrived>) {
         for signal in arrived.into_iter().filter(|a| a.signal != libc::SIGCONT) {
             self.on_signal(signal);
         }

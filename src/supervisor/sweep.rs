@@ -31,6 +31,15 @@ pub struct Sweep {
     strangers: Vec<Stranger>,
     /// What entered from outside has its turn.
     outsiders_too: bool,
+    /// Whom a pause has stopped.
+    frozen: Option<Frozen>,
+}
+
+#[derive(Default)]
+struct Frozen {
+    processes: HashSet<(i32, u64)>,
+    /// Where nothing can be seen.
+    group: Option<i32>,
 }
 
 struct Stranger {
@@ -45,6 +54,7 @@ impl Sweep {
             had_term: HashSet::new(),
             strangers: Vec::new(),
             outsiders_too: false,
+            frozen: None,
         }
     }
 
@@ -91,7 +101,7 @@ impl Sweep {
 
     /// Without /proc nobody can be counted, so TERM goes out once and to all.
     fn term_blindly(&mut self, scope: Scope, agent: Option<i32>) {
-        if !self.had_term.insert((0, 0)) {
+        if !matches!(scope, Scope::Under(_)) && !self.had_term.insert((0, 0)) {
             return;
         }
         let _ = match scope {
@@ -191,6 +201,50 @@ impl Sweep {
                 let _ = signals::send(process.pid, libc::SIGKILL);
             }
         }
+    }
+
+    /// Stops every descendant; where nothing can be seen, `agent`'s group. Whom somebody else has
+    /// stopped is left to them.
+    pub fn freeze(&mut self, agent: Option<i32>) {
+        let mut frozen = self.frozen.take().unwrap_or_default();
+        for _ in 0..ROUNDS {
+            let Some(all) = procfs::processes() else {
+                if let Some(group) = agent {
+                    let _ = signals::send_group(group, libc::SIGSTOP);
+                }
+                frozen.group = agent;
+                break;
+            };
+            // A pending signal makes a fork start over, so nobody is born behind our back.
+            let tree = procfs::descendants(&all, self.me);
+            let moving = tree.iter().filter(|p| !p.zombie && !p.stopped);
+            let new: Vec<_> = moving.filter(|p| frozen.processes.insert((p.pid, p.started))).collect();
+            if new.is_empty() {
+                break;
+            }
+            for process in new {
+                let _ = signals::send(process.pid, libc::SIGSTOP);
+            }
+        }
+        self.frozen = Some(frozen);
+    }
+
+    /// Continues whom we stopped; says whether there was a pause to end.
+    pub fn thaw(&mut self) -> bool {
+        let Some(frozen) = self.frozen.take() else { return false };
+        for (pid, started) in frozen.processes {
+            if procfs::process(pid).is_some_and(|p| p.started == started) {
+                let _ = signals::send(pid, libc::SIGCONT);
+            }
+        }
+        if let Some(group) = frozen.group {
+            let _ = signals::send_group(group, libc::SIGCONT);
+        }
+        true
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.is_some()
     }
 
     /// What is still there, zombies left out.

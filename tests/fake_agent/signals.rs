@@ -44,11 +44,13 @@ pub fn record(file: &str) -> ! {
 /// Writes to stdout without end from a child, records USR1 in `file`, ends with 5 on USR2.
 pub fn flood_and_record(file: &str) -> ! {
     let mut record = OpenOptions::new().create(true).append(true).open(file).expect("record");
-    let mut arrivals = std::fs::File::from(sys::arrivals([libc::SIGUSR1, libc::SIGUSR2].into_iter()));
+    let signals = [libc::SIGUSR1, libc::SIGUSR2];
+    // The child ignores them from its first moment: they go to the whole group.
+    signals.into_iter().for_each(sys::ignore);
     if let sys::Side::Child = sys::fork() {
-        [libc::SIGUSR1, libc::SIGUSR2].into_iter().for_each(sys::ignore);
         crate::streams::flood();
     }
+    let mut arrivals = std::fs::File::from(sys::arrivals(signals.into_iter()));
     writeln!(record, "READY").expect("record");
     loop {
         let mut byte = [0u8; 1];

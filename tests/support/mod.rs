@@ -4,6 +4,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part")]
 
+pub mod caller;
 pub mod log;
 pub mod pattern;
 pub mod place;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+pub use caller::Caller;
 pub use pattern::Pattern;
 pub use place::Place;
 pub use run::{Ended, Launch, Running};

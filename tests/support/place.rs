@@ -49,6 +49,17 @@ fn unshare() -> Vec<&'static str> {
     words
 }
 
+/// A command in the namespaces of `pid`, with pipes for stdin and stdout.
+pub fn enter(pid: i32, words: &[&str]) -> Command {
+    let mut command = Command::new("nsenter");
+    if !nix::unistd::geteuid().is_root() {
+        command.args(["-U", "--preserve-credentials"]);
+    }
+    command.args(["--target", &pid.to_string(), "--pid", "--mount", "--"]).args(words);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+}
+
 /// A shell command in a mount namespace of its own, where it may mount.
 pub fn own_mounts(script: &str) -> Vec<OsString> {
     let mut words = vec!["unshare"];

@@ -88,6 +88,12 @@ pub fn peak_kib(pid: i32) -> u64 {
     text.split(' ').next().and_then(|kib| kib.parse().ok()).unwrap_or(0)
 }
 
+/// Bytes that it has handed to write calls.
+pub fn written(pid: i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    text.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok()).unwrap_or(0)
+}
+
 /// Asleep in the kernel: whatever it had to do before is done.
 pub fn asleep(pid: i32) -> bool {
     process(pid).is_some_and(|p| p.state == 'S')

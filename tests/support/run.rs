@@ -74,6 +74,14 @@ impl Launch {
         self
     }
 
+    /// Another state directory than the lab's own.
+    pub fn with_state_in(mut self, dir: &str) -> Launch {
+        let at = self.verb.iter().position(|word| word == "--dir").expect("only for `run`");
+        self.verb[at + 1] = dir.into();
+        self.state_dir = dir.into();
+        self
+    }
+
     pub fn at(mut self, place: Place) -> Launch {
         self.place = place;
         self

@@ -127,11 +127,21 @@ pub fn on_terminal(command: &mut Command) {
     unsafe {
         command.pre_exec(|| {
             libc::setsid();
+            default_signals();
             match libc::ioctl(0, libc::TIOCSCTTY, 0) {
                 0 => Ok(()),
                 _ => Err(std::io::Error::last_os_error()),
             }
         });
+    }
+}
+
+/// A test run that was itself started in the background has INT and QUIT ignored, and a shell that
+/// inherits that cannot be interrupted.
+fn default_signals() {
+    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM] {
+        // SAFETY: async-signal-safe; default installs no code.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
 

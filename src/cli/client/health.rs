@@ -85,6 +85,7 @@ mod tests {
             (P::Preparing, H::Healthy, A::Unknown, true),
             (P::Starting, H::Healthy, A::Starting, true),
             (P::Asking, H::Healthy, A::Unknown, true),
+            (P::Restarting, H::Healthy, A::Unknown, true),
             (P::Unknown, H::Unknown, A::Unknown, true),
             (P::Running, H::Healthy, A::Paused, false),
             (P::Running, H::Degraded, A::Paused, false),

@@ -17,7 +17,7 @@ use crate::cli::args::options;
 use crate::cli::explain::text::visible;
 use crate::cli::words;
 use crate::cli::{Failure, print, show_help};
-use crate::os::lock::{Lock, PASSING, Taken};
+use crate::os::lock::Lock;
 use crate::session::{StateDir, id};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +86,8 @@ fn prune_session(dir: &StateDir, session: String, wanted: Wanted) -> Option<Prun
         return (!pruned.removed.is_empty()).then_some(pruned);
     }
     let had_lock = lock.symlink_metadata().is_ok();
-    match Lock::take(&lock, PASSING) {
-        Ok(Taken::Ours(held)) => {
+    match Lock::take_in_passing(&lock) {
+        Ok(Some(held)) => {
             for path in files(dir, &pruned.session, wanted) {
                 pruned.remove(&path);
             }
@@ -98,7 +98,7 @@ fn prune_session(dir: &StateDir, session: String, wanted: Wanted) -> Option<Prun
             }
         }
         // Somebody came first: a supervisor that begins, or another prune.
-        Ok(Taken::Theirs(_)) => return None,
+        Ok(None) => return None,
         Err(error) => pruned.error = Some(format!("{}: {error}", lock.display())),
     }
     (!pruned.removed.is_empty() || pruned.error.is_some()).then_some(pruned)

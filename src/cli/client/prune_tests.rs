@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use crate::cli::client::tests::{hold, state_dir};
 use crate::control::client::testing::Dir;
+use crate::os::lock::Taken;
 
 const PLAIN: Wanted = Wanted { logs: false, dry_run: false };
 
@@ -76,7 +77,15 @@ fn a_supervisor_that_starts_meanwhile_keeps_what_is_its_own() {
     let dir = Dir::new();
     let place = state_dir(&dir);
     let over = AtomicBool::new(false);
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
     std::thread::scope(|scope| {
+        // Also when an assertion fails: the scope waits for its threads.
+        let _over = Over(&over);
         for _ in 0..2 {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
@@ -102,7 +111,6 @@ fn a_supervisor_that_starts_meanwhile_keeps_what_is_its_own() {
                 let _ = fs::rename(place.lock("kept"), place.lock("s"));
             }
         }
-        over.store(true, Ordering::Relaxed);
     });
     prune_dir(&place, PLAIN);
     assert!(sessions::all(&place).unwrap().is_empty());

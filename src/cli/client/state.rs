@@ -103,6 +103,7 @@ pub fn phase_word(phase: Phase) -> &'static str {
         Phase::Backoff => "backoff",
         Phase::Asking => "asking",
         Phase::Halted => "halted",
+        Phase::Restarting => "restarting",
         Phase::Stopping => "stopping",
         Phase::Ended => "ended",
         Phase::Unknown => "unknown",

@@ -16,6 +16,8 @@ pub enum Phase {
     /// Forked; whether the program runs is not known yet.
     Starting,
     Running,
+    /// Somebody asked for another start: the agent is being ended first.
+    Restarting,
     /// The agent ended; `wake` says when it starts again.
     Backoff,
     /// The agent ended cleanly; the operator at the terminal decides.
@@ -121,7 +123,7 @@ pub struct Exit {
     pub at: f64,
     /// The agent's code, or 128+n.
     pub code: u8,
-    /// `SIGKILL`, … when one ended it.
+    /// `KILL`, … when one ended it.
     pub signal: Option<String>,
     pub run_ms: u64,
     /// `clean`, `transient`, `flapping`, `fatal` or `asked`.

@@ -133,7 +133,7 @@ impl Life {
             }
             (Running { since, .. }, RestartAsked { next }) => {
                 self.phase = Restarting { next, since, kill_at: Some(now.at + self.rules.grace * 3 / 4) };
-                vec![Effect::TellRestartAsked, Effect::EndAgent(Order::Term)]
+                vec![Effect::EndAgent(Order::Term)]
             }
             (Restarting { next, since, kill_at: Some(at) }, Due) if now.at >= at => {
                 self.phase = Restarting { next, since, kill_at: None };

@@ -137,7 +137,6 @@ pub enum Effect {
     TellContinueFailed,
     TellHalt(HaltReason),
     TellResumed,
-    TellRestartAsked,
     /// TERM or KILL to the agent and what it runs, not to what it left behind earlier.
     EndAgent(Order),
     TellStopping {

@@ -4,6 +4,7 @@
 mod backoff;
 mod crashes;
 mod properties;
+mod restarts;
 mod stops;
 
 use std::time::{Duration, Instant};

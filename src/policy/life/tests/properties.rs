@@ -56,6 +56,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         8 => Just(Event::Notified),
         8 => Just(Event::TreeGone),
         8 => Just(Event::Due),
+        3 => any_next().prop_map(|next| Event::RestartAsked { next }),
+        1 => Just(Event::KillAsked),
         1 => Just(Event::Quit),
         1 => Just(Event::TerminalGone),
         1 => (0..2).prop_map(|sender| Event::StopAsked { sender }),
@@ -180,7 +182,7 @@ impl Watch {
         assert_eq!(self.ended, *life.phase() == Phase::Ended);
 
         let starts = |effect: &Effect| matches!(effect, Effect::Spawn(_) | Effect::AskBeforeSpawn(_));
-        if before == Phase::Halted && event != Event::Retry {
+        if before == Phase::Halted && !matches!(event, Event::Retry | Event::RestartAsked { .. }) {
             assert!(!effects.iter().any(starts), "{event:?} starts a halted agent");
         }
         if let Phase::Waiting { until, .. } = life.phase() {

@@ -7,7 +7,7 @@ const SHELL: i32 = 4242;
 
 /// One story for each phase in which a stop can find it, and the code that an ending then has: the
 /// agent's last one, 0 if it never ran.
-fn every_phase(timeout: Option<Duration>) -> Vec<(&'static str, Story, u8)> {
+pub(super) fn every_phase(timeout: Option<Duration>) -> Vec<(&'static str, Story, u8)> {
     let rules = || Rules { timeout, on_clean: OnClean::Prompt, ..rules() };
     let asks = || Rules { asks_before_spawn: true, ..rules() };
 
@@ -46,7 +46,7 @@ fn every_phase(timeout: Option<Duration>) -> Vec<(&'static str, Story, u8)> {
 }
 
 /// The phases with an agent to end.
-fn with_an_agent(timeout: Option<Duration>) -> Vec<(&'static str, Story)> {
+pub(super) fn with_an_agent(timeout: Option<Duration>) -> Vec<(&'static str, Story)> {
     let rules = || Rules { timeout, ..rules() };
     let mut starting = Story::begins(rules());
     starting.only_hears(Event::LeftoversGone);

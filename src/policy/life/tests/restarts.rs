@@ -1,0 +1,129 @@
+//! A restart or a kill that a caller asks for, from every phase.
+
+use super::stops::{every_phase, with_an_agent};
+use super::*;
+
+const FRESH: Event = Event::RestartAsked { next: Next::Fresh };
+
+fn is_restarting(story: &Story) -> bool {
+    matches!(story.life.phase(), Phase::Restarting { .. })
+}
+
+#[test]
+fn a_restart_ends_a_running_agent_and_starts_it_as_asked() {
+    for next in [Next::Fresh, Next::Continue] {
+        let mut story = Story::runs(rules());
+        story.passes(secs(3));
+        assert_eq!(story.hears(Event::RestartAsked { next }), [Effect::EndAgent(Order::Term)]);
+        assert_eq!(story.armed(), Some((secs(6), Why::GraceOver)));
+        story.passes(secs(1));
+        let told = Effect::TellExit { class: Class::Asked, end: code(143), ran: secs(4) };
+        assert_eq!(story.only_hears(Event::Exited(code(143))), [told, Effect::Spawn(next)]);
+        assert_eq!((story.life.restarts(), story.life.history().in_a_row()), (1, 0));
+    }
+}
+
+#[test]
+fn an_agent_that_ignores_the_restart_is_killed_at_three_quarters_of_the_grace() {
+    let mut story = Story::runs(rules());
+    story.hears(FRESH);
+    assert_eq!(story.reaches_deadline(), [Effect::EndAgent(Order::KillAgent)]);
+    assert_eq!(story.armed(), None);
+    story.hears(Event::Exited(code(137)));
+    story.is_running();
+}
+
+#[test]
+fn two_restarts_at_once_are_one() {
+    let mut story = Story::runs(rules());
+    story.hears(FRESH);
+    assert_eq!(story.hears(Event::RestartAsked { next: Next::Continue }), []);
+    story.hears(Event::Exited(code(143)));
+    assert_eq!((story.life.restarts(), story.runs_as()), (1, Next::Fresh));
+}
+
+#[test]
+fn a_restart_without_an_agent_starts_one_now_or_joins_the_start_under_way() {
+    for (phase, mut story, _) in every_phase(None) {
+        let restarts = story.life.restarts();
+        let effects = story.only_hears(FRESH);
+        let starts = effects.contains(&Effect::Spawn(Next::Fresh));
+        let waits_for_somebody = matches!(phase, "waiting" | "asking" | "halted");
+        assert_eq!(starts, waits_for_somebody, "{phase}: {effects:?}");
+        assert_eq!(story.life.restarts(), restarts + u64::from(starts), "{phase}");
+        assert_eq!(effects.contains(&Effect::TellResumed), phase == "halted");
+    }
+    let (_, mut starting) = with_an_agent(None).swap_remove(0);
+    assert_eq!(starting.only_hears(FRESH), []);
+}
+
+#[test]
+fn a_restart_out_of_a_halt_forgives() {
+    let mut story = Story::runs(rules());
+    for _ in 0..4 {
+        story.exits(1);
+        story.reaches_deadline();
+    }
+    story.exits(1);
+    assert_eq!(story.life.health(), Health::Halted);
+    story.hears(FRESH);
+    assert_eq!((story.life.health(), story.life.history().in_a_row()), (Health::Healthy, 0));
+    story.exits(1);
+    assert_eq!(story.sequel(), Waits(secs(2), Next::Continue));
+}
+
+#[test]
+fn many_restarts_never_halt() {
+    let mut story = Story::runs(rules());
+    for _ in 0..50 {
+        story.hears(Event::RestartAsked { next: Next::Continue });
+        story.hears(Event::Exited(code(143)));
+    }
+    story.is_running();
+    assert_eq!((story.life.health(), story.life.history().in_a_row()), (Health::Healthy, 0));
+}
+
+#[test]
+fn a_stop_comes_before_a_restart() {
+    let mut story = Story::runs(rules());
+    story.hears(FRESH);
+    let stopped = story.stop_is_asked_by(7);
+    assert_eq!(stopped, [Effect::TellStopping { timed_out: false }, Effect::Tree(Order::Term)]);
+    assert_eq!(story.hears(FRESH), []);
+    story.hears(Event::Exited(code(143)));
+    assert_eq!(story.sequel(), Ends(143));
+}
+
+#[test]
+fn a_timeout_ends_a_restart_too() {
+    let mut story = Story::runs(Rules { timeout: Some(secs(5)), ..rules() });
+    story.hears(FRESH);
+    assert!(is_restarting(&story));
+    assert_eq!(story.armed(), Some((secs(5), Why::Timeout)));
+    story.reaches_deadline();
+    story.hears(Event::Exited(code(143)));
+    assert_eq!(story.sequel(), Ends(124));
+}
+
+#[test]
+fn a_kill_takes_everything_at_once_and_asks_nobody() {
+    let killed = [Effect::TellStopping { timed_out: false }, Effect::Tree(Order::KillAll)];
+    for (phase, mut story, last) in every_phase(None) {
+        assert_eq!(story.hears(Event::KillAsked), killed, "{phase}");
+        assert_eq!(story.armed(), Some((secs(1), Why::GraceOver)), "{phase}");
+        assert_eq!(story.sequel(), Ends(last), "{phase}");
+    }
+    for (phase, mut story) in with_an_agent(None) {
+        assert_eq!(story.hears(Event::KillAsked), killed, "{phase}");
+        story.hears(Event::Exited(code(137)));
+        assert_eq!(story.sequel(), Ends(137), "{phase}");
+    }
+}
+
+#[test]
+fn a_kill_ends_the_patience_of_a_stop_and_a_second_one_changes_nothing() {
+    let mut story = Story::runs(rules());
+    story.stop_is_asked_by(7);
+    assert_eq!(story.hears(Event::KillAsked), [Effect::Tree(Order::KillAll)]);
+    assert_eq!(story.hears(Event::KillAsked), []);
+}

@@ -1,0 +1,313 @@
+//! What there is to know about a supervisor: `state`, `stats` and `metrics`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use super::settings::Io;
+use super::story::phase_name;
+use super::{Charge, Supervisor};
+use crate::control::protocol::{Activity, Exit, Health, Operator, Phase, State, Stats, Tree, Wake};
+use crate::os::procfs;
+use crate::os::signals;
+use crate::policy::crash::Class;
+use crate::policy::life::{self, Why};
+
+/// Counted since the supervisor started.
+pub(super) struct Tally {
+    pub started: Instant,
+    pub started_epoch: f64,
+    pub output_bytes: u64,
+    pub input_bytes: u64,
+    exits: BTreeMap<&'static str, u64>,
+    /// Agents whose exec succeeded, and the last one's pid and time.
+    pub spawned: u64,
+    pub spawned_pid: i32,
+    pub spawned_epoch: f64,
+    /// Spawns that came to nothing, and why the last one did.
+    pub spawn_failures: u64,
+    pub spawn_failure: String,
+    pub last_key_epoch: Option<f64>,
+}
+
+impl Tally {
+    pub fn new() -> Tally {
+        Tally {
+            started: Instant::now(),
+            started_epoch: epoch(),
+            output_bytes: 0,
+            input_bytes: 0,
+            exits: BTreeMap::new(),
+            spawned: 0,
+            spawned_pid: 0,
+            spawned_epoch: 0.0,
+            spawn_failures: 0,
+            spawn_failure: String::new(),
+            last_key_epoch: None,
+        }
+    }
+
+    pub fn count_exit(&mut self, class: Class) {
+        *self.exits.entry(class.name()).or_default() += 1;
+    }
+
+    pub fn count_spawn(&mut self, pid: i32) {
+        self.spawned += 1;
+        self.spawned_pid = pid;
+        self.spawned_epoch = epoch();
+    }
+
+    pub fn count_spawn_failure(&mut self, why: impl Into<String>) {
+        self.spawn_failures += 1;
+        self.spawn_failure = why.into();
+    }
+}
+
+pub(super) fn epoch() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Supervisor {
+    /// Cheap, unless `deep`: that looks through /proc once.
+    pub(super) fn state(&self, why: bool, deep: bool) -> State {
+        let Charge::Run(session) = &self.charge else { return State::default() };
+        let (settings, facts) = (&session.settings, &session.record.facts);
+        let spawned = self.tally.spawned > 0;
+        let pid = self.running_pid();
+        let (zombies, tree) = if deep { look_at_tree() } else { (None, None) };
+        State {
+            session: settings.wish.session.id.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            supervisor_pid: std::process::id(),
+            running: pid.is_some(),
+            pid,
+            phase: phase(self.life.phase()),
+            health: health(self.life.health()),
+            activity: if self.sweep.is_frozen() { Activity::Paused } else { Activity::Unknown },
+            cwd: spawned.then(|| facts.cwd.clone()),
+            cwd_source: spawned.then(|| facts.cwd_source.clone()),
+            restart_count: self.life.restarts(),
+            last_exit: self.life.history().exits().next_back().map(|exit| exit.end.code),
+            exits: self
+                .life
+                .history()
+                .exits()
+                .map(|exit| Exit {
+                    at: exit.epoch as f64,
+                    code: exit.end.code,
+                    signal: exit.end.signal.map(signals::name),
+                    run_ms: millis(exit.ran),
+                    class: exit.class.name().to_owned(),
+                })
+                .collect(),
+            wake: self.life.wake().map(|(at, why)| {
+                let left = at.saturating_duration_since(Instant::now());
+                Wake { at: epoch() + left.as_secs_f64(), in_ms: millis(left), why: why_name(why).to_owned() }
+            }),
+            env_fingerprint: spawned.then(|| facts.env_fingerprint.clone()),
+            orphans_reaped: self.orphans,
+            operator: Operator {
+                terminal: self.console.has_terminal(),
+                last_key_at: self.tally.last_key_epoch,
+            },
+            labels: session.record.labels.clone(),
+            document: facts.document.clone(),
+            conversation: facts.conversation.id.clone(),
+            started_at: self.tally.started_epoch,
+            agent_started_at: pid.map(|_| self.tally.spawned_epoch),
+            uptime_ms: millis(self.tally.started.elapsed()),
+            io: if settings.io == Io::Pty { "pty" } else { "inherit" }.to_owned(),
+            profile: self.profile().name().to_owned(),
+            zombies,
+            tree,
+            why: why.then(|| self.reasons()),
+        }
+    }
+
+    fn reasons(&self) -> Vec<String> {
+        let mut reasons = vec![
+            format!("health: {} failures in a row", self.life.history().in_a_row()),
+            format!("phase: `{}`", phase_name(self.life.phase())),
+        ];
+        reasons.push(match self.sweep.is_frozen() {
+            true => "activity: a caller has paused the tree".to_owned(),
+            false => "activity: nothing reports it yet".to_owned(),
+        });
+        if let Some((at, why)) = self.life.wake() {
+            let left = millis(at.saturating_duration_since(Instant::now()));
+            reasons.push(format!("wake: `{}` in {left} ms", why_name(why)));
+        }
+        if self.tally.spawn_failures > 0 {
+            reasons.push(format!("the last spawn that failed: {}", self.tally.spawn_failure));
+        }
+        reasons
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let own = procfs::usage(std::process::id().cast_signed()).unwrap_or_default();
+        let losses = self.log.losses();
+        let Some(calls) = &self.calls else { return Stats::default() };
+        Stats {
+            uptime_ms: millis(self.tally.started.elapsed()),
+            restarts: self.life.restarts(),
+            exits: self.tally.exits.iter().map(|(class, n)| ((*class).to_owned(), *n)).collect(),
+            orphans_reaped: self.orphans,
+            output_bytes: self.tally.output_bytes,
+            input_bytes: self.tally.input_bytes,
+            callers: calls.server.callers(),
+            callers_most: calls.server.most(),
+            callers_dropped: calls.server.dropped(),
+            calls: calls.counts.iter().map(|(method, n)| ((*method).to_owned(), *n)).collect(),
+            events: self.log.recent().newest(),
+            log_lost: losses.file + losses.journald,
+            resident_bytes: own.rss_bytes,
+            cpu_ms: own.cpu_ms,
+            open_files: procfs::open_files(),
+        }
+    }
+
+    pub(super) fn metrics(&self) -> String {
+        let stats = self.stats();
+        let mut page = Page::default();
+        let one = |value: u64| [(String::new(), value as f64)];
+        page.counter("restarts_total", "Starts of the agent after the first.", one(stats.restarts));
+        let classes = ["clean", "transient", "flapping", "fatal", "asked"];
+        page.counter(
+            "exits_total",
+            "Ends of the agent, by class.",
+            classes.map(|c| {
+                (format!("{{class=\"{c}\"}}"), self.tally.exits.get(c).copied().unwrap_or(0) as f64)
+            }),
+        );
+        page.counter("spawns_total", "Agents that were started.", one(self.tally.spawned));
+        page.counter("spawn_failures_total", "Starts that came to nothing.", one(self.tally.spawn_failures));
+        page.counter(
+            "orphans_reaped_total",
+            "Processes reaped that nobody else would have waited for.",
+            one(stats.orphans_reaped),
+        );
+        if let (Some(zombies), Some(tree)) = look_at_tree() {
+            page.gauge("zombies", "Processes below the supervisor that nobody has reaped.", one(zombies));
+            page.gauge("tree_processes", "Processes below the supervisor.", one(tree.processes));
+            page.gauge("tree_resident_bytes", "Memory of the processes below.", one(tree.rss_bytes));
+        }
+        let health = match self.life.health() {
+            life::Health::Healthy => 0,
+            life::Health::Degraded => 1,
+            life::Health::Halted => 2,
+        };
+        page.gauge("health", "0 healthy, 1 degraded, 2 halted.", one(health));
+        page.gauge("running", "1 while an agent runs.", one(u64::from(self.running_pid().is_some())));
+        page.gauge("paused", "1 while the agent's tree is frozen.", one(u64::from(self.sweep.is_frozen())));
+        page.gauge(
+            "phase_info",
+            "The phase, as a label.",
+            [(format!("{{phase=\"{}\"}}", phase_name(self.life.phase())), 1.0)],
+        );
+        page.gauge(
+            "start_time_seconds",
+            "When the supervisor started, since 1970.",
+            [(String::new(), self.tally.started_epoch)],
+        );
+        page.counter("output_bytes_total", "What the agent wrote to its terminal.", one(stats.output_bytes));
+        page.counter("input_bytes_total", "What was typed into it.", one(stats.input_bytes));
+        page.gauge("callers", "Connections to the control socket.", one(stats.callers));
+        page.counter(
+            "callers_dropped_total",
+            "Connections that the supervisor closed.",
+            one(stats.callers_dropped),
+        );
+        let calls = stats.calls.iter().flat_map(|(method, n)| {
+            [("ok", n.ok), ("error", n.error)]
+                .map(|(result, n)| (format!("{{method=\"{method}\",result=\"{result}\"}}"), n as f64))
+        });
+        page.counter("control_calls_total", "Requests answered, by method and result.", calls);
+        page.counter("events_total", "Events recorded.", one(stats.events));
+        page.counter("log_lost_total", "Events that the file or journald lacks.", one(stats.log_lost));
+        page.gauge("process_resident_bytes", "Memory of the supervisor alone.", one(stats.resident_bytes));
+        page.counter(
+            "process_cpu_seconds_total",
+            "Processor time of the supervisor alone.",
+            [(String::new(), stats.cpu_ms as f64 / 1000.0)],
+        );
+        page.gauge("process_open_fds", "Descriptors of the supervisor.", one(stats.open_files));
+        page.gauge(
+            "build_info",
+            "The version, as a label.",
+            [(format!("{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")), 1.0)],
+        );
+        page.0
+    }
+}
+
+/// Prometheus text, version 0.0.4. All label values are words of our own, so nothing needs escaping.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn counter(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (String, f64)>) {
+        self.add("counter", name, help, values);
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, values: impl IntoIterator<Item = (String, f64)>) {
+        self.add("gauge", name, help, values);
+    }
+
+    fn add(&mut self, kind: &str, name: &str, help: &str, values: impl IntoIterator<Item = (String, f64)>) {
+        let mut text = format!("# HELP agentsup_{name} {help}\n# TYPE agentsup_{name} {kind}\n");
+        for (labels, value) in values {
+            writeln!(text, "agentsup_{name}{labels} {value}").expect("a String takes everything");
+        }
+        self.0.push_str(&text);
+    }
+}
+
+/// Zombies and totals of everything below us; nothing without a usable /proc.
+fn look_at_tree() -> (Option<u64>, Option<Tree>) {
+    let Some(all) = procfs::processes() else { return (None, None) };
+    let below = procfs::descendants(&all, std::process::id().cast_signed());
+    let zombies = below.iter().filter(|p| p.zombie).count() as u64;
+    let mut tree = Tree::default();
+    for usage in below.iter().filter(|p| !p.zombie).filter_map(|p| procfs::usage(p.pid)) {
+        tree.processes += 1;
+        tree.cpu_ms += usage.cpu_ms;
+        tree.rss_bytes += usage.rss_bytes;
+    }
+    (Some(zombies), Some(tree))
+}
+
+fn phase(phase: &life::Phase) -> Phase {
+    match phase {
+        life::Phase::Clearing { .. } => Phase::Clearing,
+        life::Phase::Preparing { .. } => Phase::Preparing,
+        life::Phase::Starting { .. } => Phase::Starting,
+        life::Phase::Running { .. } => Phase::Running,
+        life::Phase::Restarting { .. } => Phase::Restarting,
+        life::Phase::Waiting { .. } => Phase::Backoff,
+        life::Phase::Asking => Phase::Asking,
+        life::Phase::Halted | life::Phase::Telling { .. } => Phase::Halted,
+        life::Phase::Stopping { .. } => Phase::Stopping,
+        life::Phase::Ended => Phase::Ended,
+    }
+}
+
+fn health(health: life::Health) -> Health {
+    match health {
+        life::Health::Healthy => Health::Healthy,
+        life::Health::Degraded => Health::Degraded,
+        life::Health::Halted => Health::Halted,
+    }
+}
+
+fn why_name(why: Why) -> &'static str {
+    match why {
+        Why::Restart => "restart",
+        Why::GraceOver => "grace_over",
+        Why::Timeout => "timeout",
+        Why::HelperTooSlow => "helper_too_slow",
+    }
+}
