@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::Supervisor;
+use super::{Supervisor, record};
 use crate::control::protocol::{
     Body, Dropped, End, Event, EventFrame, Id, LogLine, Reply, Start, StreamFrame,
 };
@@ -127,7 +127,7 @@ fn event(kept: &Kept) -> Event {
 impl Section {
     /// The last `lines` of a file, or as many as are near its end; and how many these are.
     fn of_last_lines(path: &Path, lines: u64) -> Option<(Section, u64)> {
-        let file = File::open(path).ok()?;
+        let file = record::open_plain(path)?;
         let end = file.metadata().ok()?.len();
         let floor = end.saturating_sub(BACK_MOST);
         let mut piece = vec![0u8; PIECE];
