@@ -3,5 +3,20 @@
 //! or a clock, so a fuzzer and a property test can feed them anything.
 #![forbid(unsafe_code)]
 
+use std::time::Duration;
+
 pub mod frame;
 pub mod protocol;
+
+/// Callers at once; one more and the longest-silent one without a request is closed.
+pub const CALLERS_MAX: usize = 256;
+/// What all callers' buffers may hold together.
+pub const BUFFERS_MAX: usize = 8 * 1024 * 1024;
+/// Requests of one caller that are not answered yet, streams included; one more is `TOO_MANY`.
+pub const PENDING_MAX: usize = 64;
+/// What may wait for a caller that follows a stream; beyond it frames are left out and counted.
+pub const STREAM_MAX: usize = 256 * 1024;
+/// From the first byte of a request to its last.
+pub const HALF_SENT_MAX: Duration = Duration::from_secs(10);
+/// How long a caller may take nothing of what waits for it.
+pub const UNREAD_MAX: Duration = Duration::from_secs(30);
