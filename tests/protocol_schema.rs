@@ -7,8 +7,8 @@ use std::path::Path;
 use agentsup::control::frame::{Decoder, Frame};
 use agentsup::control::protocol::{
     Ack, Activity, Body, Call, Code, Dropped, End, Event, EventFrame, Exit, Health, Id, Injected, LogLine,
-    METHODS, Metrics, Mode, Phase, Pid, Pong, Reply, Request, Start, State, Stats, Stopped, StreamFrame,
-    Tree, UNBUILT, WaitFor, Waited, Wake, schema,
+    METHODS, Metrics, Mode, Phase, Pid, Pong, Reply, Request, Start, State, Stopped, StreamFrame, Tree,
+    UNBUILT, WaitFor, Waited, Wake, schema,
 };
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Value, json};
@@ -166,7 +166,7 @@ fn answers() -> Vec<(&'static str, Body)> {
         ("logs", stream(StreamFrame::Log(LogLine { line: "[1] [supervisor] halted".into() }))),
         ("logs", stream(StreamFrame::End(End { end: true }))),
         ("wait", Body::Waited(waited)),
-        ("stats", Body::Stats(Box::new(Stats::default()))),
+        ("stats", Body::Stats(Box::default())),
         ("metrics", Body::Metrics(Metrics { text: String::new() })),
     ]
 }
