@@ -202,6 +202,7 @@ fn any_id() -> impl Strategy<Value = Option<Id>> {
         Just(Some(Id::Null)),
         any::<bool>().prop_map(|it| Some(Id::Bool(it))),
         any::<u64>().prop_map(|it| Some(Id::from(it))),
+        any::<f64>().prop_map(|it| serde_json::Number::from_f64(it).map(Id::Number)),
         ".{0,60}".prop_map(|it| Some(Id::Text(it))),
     ]
 }
