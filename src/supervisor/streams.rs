@@ -54,8 +54,9 @@ impl Stream {
     ) -> Stream {
         let newest = log.recent().newest();
         let sent = match (since, follow) {
-            // A number from another life of the supervisor: `started_at` tells.
-            (Some(seq), _) => seq.min(newest),
+            // A number of another life counts as none.
+            (Some(seq), _) if seq > newest => 0,
+            (Some(seq), _) => seq,
             (None, true) => newest,
             // All that are held; those before are not missing.
             (None, false) => log.recent().after(0).map_or(newest, |(gone, _)| gone),
