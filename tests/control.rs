@@ -463,6 +463,9 @@ fn events_resume_after_a_reconnect_without_a_gap() {
         (&json!("inject"), &json!(newest + 1), &json!("1"))
     );
     drop(follower);
+    // A number of another life counts as none.
+    caller.get("events", json!({"since": 1_000_000}));
+    assert_eq!(seqs(&frames_until_end(&mut caller))[0], 1);
     caller.get("restart", json!({}));
     let mut again = Caller::of(&lab);
     again.get("events", json!({"since": newest + 1, "follow": true}));
@@ -690,6 +693,7 @@ fn at_the_limit_of_callers_one_more_gets_in() {
     drop(silent);
     drop(one_more);
     // The first caller was the most silent of all.
+    assert_eq!(caller.receive().expect("it is told why")["error"]["code"], "TOO_MANY");
     assert_eq!(caller.receive(), None);
     stop(sup, &mut Caller::of(&lab)).assert_code(143);
 }

@@ -4,10 +4,11 @@
 use std::fs;
 use std::path::Path;
 
+use agentsup::control::frame::{Decoder, Frame};
 use agentsup::control::protocol::{
     Ack, Activity, Body, Call, Code, Dropped, End, Event, EventFrame, Exit, Health, Id, Injected, LogLine,
-    METHODS, Metrics, Mode, Phase, Pid, Pong, Reply, Request, Start, State, Stats, Stopped, StreamFrame,
-    Tree, UNBUILT, WaitFor, Waited, Wake, schema,
+    METHODS, Metrics, Mode, Phase, Pid, Pong, Reply, Request, Start, State, Stopped, StreamFrame, Tree,
+    UNBUILT, WaitFor, Waited, Wake, schema,
 };
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Value, json};
@@ -165,7 +166,7 @@ fn answers() -> Vec<(&'static str, Body)> {
         ("logs", stream(StreamFrame::Log(LogLine { line: "[1] [supervisor] halted".into() }))),
         ("logs", stream(StreamFrame::End(End { end: true }))),
         ("wait", Body::Waited(waited)),
-        ("stats", Body::Stats(Box::new(Stats::default()))),
+        ("stats", Body::Stats(Box::default())),
         ("metrics", Body::Metrics(Metrics { text: String::new() })),
     ]
 }
@@ -195,4 +196,70 @@ fn what_a_supervisor_answers_fits_the_schema_of_its_method() {
     let pid = Part::of("replies.pid");
     assert!(!pid.takes(&json!({"ok": true})));
     assert!(!pid.takes(&json!({"ok": false, "error": {"code": "ODD", "message": ""}})));
+}
+
+fn document() -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/protocol.md")).unwrap()
+}
+
+/// The document's part below one heading, up to the next of that rank.
+fn section<'a>(text: &'a str, heading: &str) -> &'a str {
+    let (_, below) = text.split_once(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("no {heading}"));
+    below.split("\n## ").next().unwrap()
+}
+
+#[test]
+fn every_example_in_the_document_is_true() {
+    let document = document();
+    let mut method = None;
+    let mut examples = 0;
+    let requests = Part::of("Request");
+    for line in document.lines() {
+        if let Some(request) = line.strip_prefix("> ") {
+            let value: Value = serde_json::from_str(request).unwrap_or_else(|why| panic!("{line}: {why}"));
+            requests.must_take(&value);
+            method = Some(Request::parse(request.as_bytes()).unwrap().call.method());
+            examples += 1;
+        } else if let Some(reply) = line.strip_prefix("< ") {
+            let value: Value = serde_json::from_str(reply).unwrap_or_else(|why| panic!("{line}: {why}"));
+            let method = method.expect("a request stands before each reply");
+            Part::of(&format!("replies.{method}")).must_take(&value);
+            Reply::<Value>::parse(reply.as_bytes()).unwrap();
+        }
+    }
+    assert!(examples > METHODS.len(), "{examples}");
+}
+
+#[test]
+fn the_bytes_in_the_document_are_frames() {
+    let document = document();
+    let mut frames = Vec::new();
+    for block in document.split("```hex\n").skip(1) {
+        let lines = block.split("\n```").next().unwrap().lines();
+        let words = lines.flat_map(|line| line.split('#').next().unwrap().split_whitespace());
+        let bytes: Vec<u8> = words.map(|word| u8::from_str_radix(word, 16).unwrap()).collect();
+        let mut decoder = Decoder::for_requests();
+        decoder.push(&bytes);
+        let Ok(Some(Frame::Json(json))) = decoder.next() else { panic!("no frame: {block}") };
+        assert!(!decoder.is_partial(), "{block}");
+        frames.push(json);
+    }
+    let [request, reply, line] = &frames[..] else { panic!("{} frames", frames.len()) };
+    assert_eq!(request, line);
+    assert_eq!(Request::parse(request).unwrap().call, Call::Ping);
+    assert!(Reply::<Pong>::parse(reply).unwrap().result.is_ok());
+}
+
+#[test]
+fn the_document_names_every_method_and_code_and_no_other() {
+    let document = document();
+    let methods = section(&document, "Methods");
+    let headings = methods.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'));
+    assert_eq!(headings.collect::<Vec<_>>(), METHODS);
+    let errors = section(&document, "Errors");
+    let codes = errors.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let built: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(codes.collect::<Vec<_>>(), built);
+    let (_, taken) = errors.split_once("answer `UNSUPPORTED`:").unwrap();
+    assert_eq!(taken.split('`').skip(1).step_by(2).collect::<Vec<_>>(), UNBUILT);
 }

@@ -9,22 +9,12 @@ use std::time::{Duration, Instant};
 use super::access::Role;
 use super::frame::{Decoder, Frame, FrameError};
 use super::protocol::{Code, Reply, Request};
+use super::{BUFFERS_MAX, CALLERS_MAX, HALF_SENT_MAX, PENDING_MAX, STREAM_MAX, UNREAD_MAX};
 use crate::os::poll::{Ready, Want};
 use crate::os::socket::{Listener, Moved, Peer, Stream};
 
-pub const MOST_CALLERS: usize = 256;
-/// Answers of one caller that are still to come, streams included.
-pub const MOST_HELD: usize = 8;
-/// Of one caller: a reply is at most 1 MiB, and one more may be waiting behind it.
-const OUT_MOST: usize = 2 * 1024 * 1024;
-/// Of all callers together.
-const MEMORY_MOST: usize = 8 * 1024 * 1024;
-/// Below this a stream is fed: enough to keep a reader busy.
-const STREAM_ROOM: usize = 16 * 1024;
 /// Below this a caller is listened to: one that does not read its answers would only ask for more.
 const ASK_ROOM: usize = 64 * 1024;
-/// A frame that was begun must be finished by then.
-const HALF_SENT: Duration = Duration::from_secs(10);
 /// Out of descriptors with nobody to close: the machine may have run out of them, and no event tells
 /// that it has some again.
 const REST: Duration = Duration::from_secs(1);
@@ -78,10 +68,10 @@ pub enum Heard {
 impl Server {
     /// `descriptors`: how many the process may have open. Some are left for the agent.
     pub fn new(listener: Listener, descriptors: u64) -> Server {
-        let spare = usize::try_from(descriptors.saturating_sub(32)).unwrap_or(MOST_CALLERS);
+        let spare = usize::try_from(descriptors.saturating_sub(32)).unwrap_or(CALLERS_MAX);
         Server {
             listener,
-            most_callers: spare.clamp(4, MOST_CALLERS),
+            most_callers: spare.clamp(4, CALLERS_MAX),
             resting: None,
             callers: BTreeMap::new(),
             next: 0,
@@ -121,7 +111,8 @@ impl Server {
     }
 
     pub fn deadline(&self) -> Option<Instant> {
-        let half_sent = self.callers.values().filter_map(|c| c.partial).min().map(|since| since + HALF_SENT);
+        let half_sent =
+            self.callers.values().filter_map(|c| c.partial).min().map(|since| since + HALF_SENT_MAX);
         half_sent.into_iter().chain(self.resting).min()
     }
 
@@ -176,6 +167,8 @@ impl Server {
     fn close_most_silent(&mut self) -> bool {
         let most_silent = self.callers.iter().min_by_key(|(_, c)| (c.held > 0, c.heard)).map(|(id, _)| *id);
         if let Some(id) = most_silent {
+            // As far as it can be told without waiting.
+            self.reply(id, &Reply::error(None, Code::TooMany, "there are too many callers"));
             self.drop_caller(id);
         }
         most_silent.is_some()
@@ -232,7 +225,7 @@ impl Server {
     /// much already.
     pub fn hold(&mut self, id: CallerId) -> bool {
         match self.callers.get_mut(&id) {
-            Some(caller) if caller.held < MOST_HELD => {
+            Some(caller) if caller.held < PENDING_MAX => {
                 caller.held += 1;
                 true
             }
@@ -253,7 +246,7 @@ impl Server {
 
     /// Whether a stream may be fed.
     pub fn has_room(&self, id: CallerId) -> bool {
-        self.callers.get(&id).is_some_and(|c| c.out.len() < STREAM_ROOM && !c.refused)
+        self.callers.get(&id).is_some_and(|c| c.out.len() < STREAM_MAX && !c.refused)
     }
 
     pub fn reply(&mut self, id: CallerId, reply: &Reply) {
@@ -261,11 +254,11 @@ impl Server {
         let framing = caller.decoder.framing().unwrap_or_default();
         caller.out.extend(reply.to_frame(framing));
         self.flush(id);
-        if self.callers.get(&id).is_some_and(|caller| caller.out.len() > OUT_MOST) {
+        if self.callers.get(&id).is_some_and(|caller| caller.out.len() > UNREAD_MAX) {
             // It asks and does not read.
             self.drop_caller(id);
         }
-        while self.memory() > MEMORY_MOST
+        while self.memory() > BUFFERS_MAX
             && let Some(largest) = self.callers.iter().max_by_key(|(_, c)| c.memory()).map(|(id, _)| *id)
         {
             self.drop_caller(largest);
@@ -311,7 +304,7 @@ impl Server {
 
     /// Frames that were begun too long ago.
     pub fn overdue(&self, now: Instant) -> Vec<CallerId> {
-        let late = |c: &Caller| c.partial.is_some_and(|since| now >= since + HALF_SENT);
+        let late = |c: &Caller| c.partial.is_some_and(|since| now >= since + HALF_SENT_MAX);
         self.callers.iter().filter(|(_, c)| late(c)).map(|(id, _)| *id).collect()
     }
 

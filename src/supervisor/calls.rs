@@ -2,11 +2,15 @@
 //! defined answer to each method; `docs/protocol.md` lists them.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::settings::{CannotStart, Io, Settings, SocketSettings};
 use super::streams::Stream;
-use super::{Charge, Supervisor};
+use super::{Charge, Supervisor, record};
 use crate::control::access::{self, Ground, Role};
 use crate::control::protocol::{
     self, Ack, Body, Call, Code, Error, Id, Injected, Mode, Pid, Pong, Reply, Request, Stopped, WaitFor,
@@ -70,13 +74,16 @@ impl Calls {
     /// Call it as the owner of the session's lock: a socket that lies there is nobody's.
     pub(super) fn open(settings: &Settings, socket: &SocketSettings) -> Result<Calls, CannotStart> {
         let path = settings.state_dir.socket(&settings.wish.session.id);
-        let listener = Listener::bind(&path, socket.mode, socket.group).map_err(|error| CannotStart {
+        let refused = |what: &str, error: std::io::Error| CannotStart {
             code: 78,
-            message: format!(
-                "the state dir is a place that cannot hold a socket: `{}`: {error}; choose another with --dir",
-                path.display()
-            ),
-        })?;
+            message: format!("{what}: `{}`: {error}; choose another with --dir", path.display()),
+        };
+        let listener = Listener::bind(&path, socket.mode, socket.group)
+            .map_err(|error| refused("the state dir is a place that cannot hold a socket", error))?;
+        if let Some(group) = socket.group {
+            let_group_in(&path, group)
+                .map_err(|error| refused("the state dir cannot be opened to the socket's group", error))?;
+        }
         let descriptors = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE);
         let descriptors = descriptors.map_or(1024, |(soft, _)| soft);
         Ok(Calls {
@@ -502,7 +509,21 @@ fn is_supervisor(pid: i32, settings: &Settings) -> bool {
     let Some(Ok(entries)) = lock.parent().map(std::fs::read_dir) else { return false };
     let holder = format!("pid={pid} host={} ", super::start::host_name());
     let others = entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "lock"));
-    others
-        .filter(|path| *path != lock)
-        .any(|path| std::fs::read_to_string(path).is_ok_and(|text| text.starts_with(&holder)))
+    others.filter(|path| *path != lock).filter_map(|path| record::open_plain(&path)).any(|file| {
+        let mut text = Vec::new();
+        file.take(holder.len() as u64).read_to_end(&mut text).is_ok() && text == holder.as_bytes()
+    })
+}
+
+/// Who may use the socket must be able to reach it. What is in the directories stays ours alone.
+fn let_group_in(socket: &Path, group: u32) -> std::io::Result<()> {
+    for dir in socket.ancestors().skip(1).take(2) {
+        let meta = std::fs::metadata(dir)?;
+        // A directory of somebody else's, a volume of root's for one, is theirs to open.
+        if meta.uid() == nix::unistd::geteuid().as_raw() && meta.mode() & 0o077 == 0 {
+            chown(dir, None, Some(group))?;
+            std::fs::set_permissions(dir, Permissions::from_mode(0o750))?;
+        }
+    }
+    Ok(())
 }

@@ -165,7 +165,7 @@ impl Supervisor {
         self.settle();
         let mut sources = Sources::new();
         loop {
-            if self.may_leave() {
+            if self.leaves_at().is_some_and(|at| Instant::now() >= at) {
                 return self.close();
             }
             self.register(&mut sources);
@@ -186,15 +186,13 @@ impl Supervisor {
         }
     }
 
-    fn may_leave(&self) -> bool {
-        let Some(ending) = &self.ending else { return false };
-        let now = Instant::now();
-        let output = self.console.is_flushed() || ending.flush_until.is_some_and(|at| now >= at);
-        output && (self.has_answered() || now >= ending.answers_until)
-    }
-
-    fn has_answered(&self) -> bool {
-        self.calls.as_ref().is_none_or(|calls| calls.server.is_flushed())
+    /// When the end has waited long enough: for the reader of our output, and for callers to take
+    /// their last answers.
+    fn leaves_at(&self) -> Option<Instant> {
+        let ending = self.ending.as_ref()?;
+        let output = if self.console.is_flushed() { Instant::now() } else { ending.flush_until? };
+        let answered = self.calls.as_ref().is_none_or(|calls| calls.server.is_flushed());
+        Some(if answered { output } else { output.max(ending.answers_until) })
     }
 
     /// Every event that is waiting, and every event that these lead to.
@@ -213,11 +211,10 @@ impl Supervisor {
             return Some(Instant::now());
         }
         let life = self.life.wake().map(|(at, _)| at);
-        let flush = self.ending.as_ref().and_then(|e| e.flush_until);
-        let answers = self.ending.as_ref().filter(|_| !self.has_answered()).map(|e| e.answers_until);
+        let leave = self.leaves_at();
         let suspend = self.suspending.map(Suspending::deadline);
         let calls = self.calls.as_ref().and_then(Calls::deadline);
-        [life, suspend, flush, answers, calls].into_iter().flatten().min()
+        [life, suspend, leave, calls].into_iter().flatten().min()
     }
 
     fn register(&self, sources: &mut Sources<Source>) {

@@ -242,6 +242,8 @@ impl Supervisor {
     }
 
     fn end_agent(&mut self, order: Order) {
+        // What stands still does not act on TERM.
+        self.sweep.thaw();
         let Some(agent) = &mut self.agent else { return };
         match order {
             Order::Term => {

@@ -63,13 +63,16 @@ pub fn read_conversation(path: &Path) -> Conversation {
     kept.unwrap_or_default().conversation
 }
 
-/// A fifo in its place must not hold up the start.
 fn read_plain(path: &Path) -> Option<Vec<u8>> {
-    let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path);
-    let file = file.ok().filter(|f| f.metadata().is_ok_and(|m| m.is_file()))?;
     let mut text = Vec::new();
-    file.take(LONGEST).read_to_end(&mut text).ok()?;
+    open_plain(path)?.take(LONGEST).read_to_end(&mut text).ok()?;
     Some(text)
+}
+
+/// A fifo in the place of a file must not hold us up.
+pub fn open_plain(path: &Path) -> Option<fs::File> {
+    let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path);
+    file.ok().filter(|f| f.metadata().is_ok_and(|m| m.is_file()))
 }
 
 /// Replaced as a whole, so that a reader never sees half of it. A full disk keeps the old one.

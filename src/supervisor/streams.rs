@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::Supervisor;
+use super::{Supervisor, record};
 use crate::control::protocol::{
     Body, Dropped, End, Event, EventFrame, Id, LogLine, Reply, Start, StreamFrame,
 };
@@ -54,8 +54,9 @@ impl Stream {
     ) -> Stream {
         let newest = log.recent().newest();
         let sent = match (since, follow) {
-            // A number from another life of the supervisor: `started_at` tells.
-            (Some(seq), _) => seq.min(newest),
+            // A number of another life counts as none.
+            (Some(seq), _) if seq > newest => 0,
+            (Some(seq), _) => seq,
             (None, true) => newest,
             // All that are held; those before are not missing.
             (None, false) => log.recent().after(0).map_or(newest, |(gone, _)| gone),
@@ -127,7 +128,7 @@ fn event(kept: &Kept) -> Event {
 impl Section {
     /// The last `lines` of a file, or as many as are near its end; and how many these are.
     fn of_last_lines(path: &Path, lines: u64) -> Option<(Section, u64)> {
-        let file = File::open(path).ok()?;
+        let file = record::open_plain(path)?;
         let end = file.metadata().ok()?.len();
         let floor = end.saturating_sub(BACK_MOST);
         let mut piece = vec![0u8; PIECE];

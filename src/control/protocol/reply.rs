@@ -136,6 +136,9 @@ pub enum StreamFrame {
     Dropped(Dropped),
     End(End),
     Start(Start),
+    /// A client's name for a frame that a newer supervisor sent: to be skipped.
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    Other(serde_json::Map<String, Value>),
 }
 
 /// First in every stream: from here on nothing is missed.

@@ -166,6 +166,12 @@ fn frames_of_a_stream_are_told_apart() {
 }
 
 #[test]
+fn a_new_kind_of_stream_frame_does_not_end_the_stream() {
+    let reply: Reply<StreamFrame> = Reply::parse(br#"{"id":1,"ok":true,"weather":"fine"}"#).unwrap();
+    assert!(matches!(reply.result, Ok(StreamFrame::Other(_))));
+}
+
+#[test]
 fn codes_are_screaming_and_distinct() {
     for (i, code) in Code::ALL.iter().enumerate() {
         let word = code.as_str();
@@ -196,6 +202,7 @@ fn any_id() -> impl Strategy<Value = Option<Id>> {
         Just(Some(Id::Null)),
         any::<bool>().prop_map(|it| Some(Id::Bool(it))),
         any::<u64>().prop_map(|it| Some(Id::from(it))),
+        any::<f64>().prop_map(|it| serde_json::Number::from_f64(it).map(Id::Number)),
         ".{0,60}".prop_map(|it| Some(Id::Text(it))),
     ]
 }
