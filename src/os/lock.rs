@@ -42,13 +42,15 @@ impl Lock {
                     let mut holder = String::new();
                     file.read_to_string(&mut holder)?;
                     tries += 1;
-                    if tries < PATIENCE.0 && (holder == PASSING || is_only_looked_at(file)) {
+                    // Empty: between its lock and its first write.
+                    let passes = holder.is_empty() || holder == PASSING;
+                    if tries < PATIENCE.0 && (passes || is_only_looked_at(file)) {
                         std::thread::sleep(PATIENCE.1);
                         continue;
                     }
                     let holder = match holder.trim() {
-                        // Between its lock and its first write.
-                        "" => "by one that is just starting",
+                        // Its disk is full.
+                        "" => "by one that could not say who it is",
                         holder => holder,
                     };
                     return Ok(Taken::Theirs(holder.to_owned()));
