@@ -6,6 +6,7 @@ use std::fs::Permissions;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::settings::{CannotStart, Io, Settings, SocketSettings};
@@ -22,6 +23,7 @@ use crate::os::poll::Ready;
 use crate::os::procfs;
 use crate::os::socket::{Listener, Peer};
 use crate::policy::life::{Event, Health, Next, Phase};
+use crate::policy::stop::Agent;
 use crate::session::Profile;
 
 /// How long callers may hold up the end by not reading their last answers.
@@ -245,10 +247,9 @@ impl Supervisor {
             Call::Wait { until, timeout_ms } => {
                 // A time-out beyond what a clock can hold is none.
                 let deadline = timeout_ms.and_then(|ms| now.checked_add(Duration::from_millis(ms)));
-                match self.has_come(ForWhat::State(until)) {
-                    Some(result) => result.map(Answer::Now),
-                    None => Ok(Answer::Later(ForWhat::State(until), deadline)),
-                }
+                // Looked at when this turn's events are settled, and only then: the agent may be gone
+                // and its code not known yet.
+                Ok(Answer::Later(ForWhat::State(until), deadline))
             }
             Call::Stats => Ok(Answer::Now(Body::Stats(Box::new(self.stats())))),
             Call::Metrics => Ok(Answer::Now(Body::Metrics(protocol::Metrics { text: self.metrics() }))),
@@ -463,7 +464,9 @@ impl Supervisor {
                 Phase::Asking | Phase::Halted | Phase::Telling { .. } | Phase::Ended => {
                     waited(WaitFor::Exit, code, None)
                 }
-                Phase::Stopping { .. } if self.agent.is_none() => waited(WaitFor::Exit, code, None),
+                Phase::Stopping { stop, .. } if stop.agent() == Agent::Gone => {
+                    waited(WaitFor::Exit, code, None)
+                }
                 Phase::Stopping { .. }
                 | Phase::Clearing { .. }
                 | Phase::Preparing { .. }
@@ -500,7 +503,8 @@ fn role_of(peer: Peer, settings: &Settings) -> Role {
 /// Whether a live process is another supervisor of the state dir. Its name comes first: reading two
 /// hundred locks for each caller would be felt.
 fn is_supervisor(pid: i32, settings: &Settings) -> bool {
-    let own = procfs::name(std::process::id().cast_signed());
+    static OWN: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    let own = OWN.get_or_init(|| procfs::name(std::process::id().cast_signed()));
     let like_us = procfs::name(pid).is_some_and(|n| Some(&n) == own.as_ref() || n.starts_with(b"agentsup"));
     if !like_us {
         return false;
