@@ -19,7 +19,7 @@ use crate::control::protocol::{
 };
 use crate::control::server::{CallerId, Heard, Server};
 use crate::log::{Event as LogEvent, Name};
-use crate::os::poll::Ready;
+use crate::os::poll::{Ready, Sources};
 use crate::os::procfs;
 use crate::os::socket::{Listener, Peer};
 use crate::policy::life::{Event, Health, Next, Phase};
@@ -412,6 +412,20 @@ impl Supervisor {
                 self.tell_action("kill", peer);
                 Ok(Answer::AndThen(body, Event::KillAsked))
             }
+        }
+    }
+
+    /// Whoever had asked before the end is answered: once through the door, once for what was said.
+    pub(super) fn hear_last_calls(&mut self) {
+        let mut sources = Sources::new();
+        for _ in 0..2 {
+            sources.clear();
+            self.register_callers(&mut sources);
+            for (source, ready) in sources.wait(Some(Instant::now())) {
+                self.react(source, ready);
+            }
+            self.serve_callers();
+            self.answer_waiting();
         }
     }
 
