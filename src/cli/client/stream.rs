@@ -49,7 +49,7 @@ fn line(frame: &StreamFrame) -> Option<String> {
         StreamFrame::Event(frame) => Some(event_line(&frame.event)),
         StreamFrame::Log(log) => Some(visible(&log.line)),
         StreamFrame::Dropped(dropped) => Some(format!("… {} missed here", dropped.dropped)),
-        StreamFrame::Start(_) | StreamFrame::End(_) => None,
+        StreamFrame::Start(_) | StreamFrame::End(_) | StreamFrame::Other(_) => None,
     }
 }
 
