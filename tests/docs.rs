@@ -26,9 +26,10 @@ fn help(verb: &str) -> String {
 /// The long options that a verb's help lists, `--help` left out.
 fn options_in_help(verb: &str) -> BTreeSet<String> {
     let help = help(verb);
-    let listed = help.lines().filter_map(|line| line.strip_prefix("  --"));
-    let options: BTreeSet<String> =
-        listed.filter_map(|line| line.split_whitespace().next()).map(|word| format!("--{word}")).collect();
+    // `  --name  …` or `  -n, --name  …`
+    let listed = help.lines().filter(|line| line.starts_with("  -"));
+    let names = listed.filter_map(|line| line.split_whitespace().take(2).find(|word| word.starts_with("--")));
+    let options: BTreeSet<String> = names.filter(|name| *name != "--help").map(str::to_owned).collect();
     assert!(!options.is_empty(), "no options in the help of {verb}:\n{help}");
     options
 }
@@ -55,7 +56,8 @@ fn section<'a>(text: &'a str, heading: &str) -> &'a str {
 fn first_cells(section: &str) -> BTreeSet<String> {
     let rows = section.lines().filter_map(|line| line.strip_prefix("| "));
     let cells = rows.filter_map(|row| row.split('|').next()).map(|cell| cell.trim().replace('`', ""));
-    cells.filter(|cell| !["option", "variable", "code", "event", "file"].contains(&cell.as_str())).collect()
+    let heads = ["option", "variable", "code", "event", "file", "verb"];
+    cells.filter(|cell| !heads.contains(&cell.as_str())).collect()
 }
 
 fn assert_same(written: &BTreeSet<String>, built: &BTreeSet<String>, what: &str) {
@@ -96,9 +98,48 @@ fn the_option_tables_are_the_options_of_the_help() {
     }
 }
 
+/// Every verb that the help lists and that asks, in its order.
+fn verbs_that_ask() -> Vec<String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_agentsup")).arg("help").output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    let (_, list) = help.split_once("\nCommands:\n").unwrap();
+    let (list, _) = list.split_once("\n\n").unwrap();
+    let lines = list.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
+    let verbs = lines.filter_map(|line| line.split_whitespace().next());
+    verbs.filter(|verb| !["run", "init", "explain"].contains(verb)).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_table_of_verbs_that_ask_holds_each_with_its_options() {
+    let readme = read("README.md");
+    let asking = section(&readme, "### Asking a supervisor");
+    let (verbs, common) = asking.split_once("\nAll but ").unwrap();
+    let built = verbs_that_ask();
+    assert_same(&first_cells(verbs), &built.iter().cloned().collect(), "README.md, verbs that ask");
+    let words = |text: &str| -> BTreeSet<String> {
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+        words.filter(|word| word.len() > 2 && word.starts_with("--")).map(str::to_owned).collect()
+    };
+    let common: BTreeSet<String> =
+        first_cells(common).iter().map(|cell| cell.split(' ').next().unwrap().to_owned()).collect();
+    for verb in built {
+        let row = verbs.lines().find(|line| line.starts_with(&format!("| `{verb}` |"))).unwrap();
+        let mut written = words(row.rsplit('|').nth(1).unwrap());
+        if !["ls", "prune"].contains(&verb.as_str()) {
+            written.extend(common.iter().cloned());
+        }
+        assert_same(&written, &options_in_help(&verb), &format!("README.md, options of {verb}"));
+    }
+}
+
 #[test]
 fn the_exit_codes_are_those_of_the_help() {
-    let help = ["run", "init", "explain"].map(help);
+    let help: Vec<String> = ["run", "init", "explain"]
+        .into_iter()
+        .map(str::to_owned)
+        .chain(verbs_that_ask())
+        .map(|v| help(&v))
+        .collect();
     let codes = help.iter().flat_map(|text| text.split_once("Exit codes:").unwrap().1.lines().skip(1));
     let first = codes.filter_map(|line| line.split_whitespace().next());
     let mut built: BTreeSet<String> =
@@ -112,9 +153,8 @@ fn the_exit_codes_are_those_of_the_help() {
 
 #[test]
 fn the_environment_variables_are_those_of_the_help() {
-    let help = help("run");
-    let (_, list) = help.split_once("Environment:\n").unwrap();
-    let names = list.lines().filter_map(|line| line.split_whitespace().next());
+    let lists = ["run", "state"].map(|verb| help(verb).split_once("Environment:\n").unwrap().1.to_owned());
+    let names = lists.iter().flat_map(|list| list.lines()).filter_map(|line| line.split_whitespace().next());
     let is_name =
         |word: &&str| word.contains('_') && word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
     let built: BTreeSet<String> = names.filter(is_name).map(str::to_owned).collect();
@@ -234,6 +274,7 @@ const FOREIGN: [&str; 11] = [
 fn no_document_speaks_of_an_option_that_does_not_exist() {
     let mut known: BTreeSet<String> =
         ["run", "init", "explain"].iter().flat_map(|v| options_in_help(v)).collect();
+    known.extend(verbs_that_ask().iter().flat_map(|verb| options_in_help(verb)));
     known.extend(FOREIGN.map(str::to_owned));
     for document in DOCUMENTS {
         for (n, line) in read(document).lines().enumerate() {

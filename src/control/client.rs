@@ -49,11 +49,11 @@ impl fmt::Display for CallError {
                 write!(f, "no supervisor answers at {}: {why}", path.display())
             }
             CallError::Refused(error) => write!(f, "{error}"),
-            CallError::TimedOutAfterSend { after } => write!(
-                f,
-                "no answer within {} s; the request was sent, so it may still be done",
-                after.as_secs_f64()
-            ),
+            CallError::TimedOutAfterSend { after } => {
+                // `50ms`, `5s`; what a clock adds to that tells nobody anything.
+                let after = Duration::from_millis(after.as_micros().div_ceil(1000) as u64);
+                write!(f, "no answer within {after:?}; the request was sent, so it may still be done")
+            }
             CallError::Broken(why) => write!(f, "{why}; the request was sent, so it may have been done"),
         }
     }

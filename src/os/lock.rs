@@ -38,16 +38,16 @@ impl Lock {
         loop {
             let mut file = match Flock::lock(open(path)?, FlockArg::LockExclusiveNonblock) {
                 Ok(file) => file,
-                Err((mut file, Errno::EWOULDBLOCK)) => {
-                    let mut holder = String::new();
-                    file.read_to_string(&mut holder)?;
+                Err((file, Errno::EWOULDBLOCK)) => {
+                    let holder = owner(file)?;
                     tries += 1;
                     // Empty: between its lock and its first write.
-                    let passes = holder.is_empty() || holder == PASSING;
-                    if tries < PATIENCE.0 && (passes || is_only_looked_at(file)) {
+                    let passes = |it: &String| it.is_empty() || it.starts_with(PASSING);
+                    if tries < PATIENCE.0 && holder.as_ref().is_none_or(passes) {
                         std::thread::sleep(PATIENCE.1);
                         continue;
                     }
+                    let holder = holder.unwrap_or_default();
                     let holder = match holder.trim() {
                         // Its disk is full.
                         "" => "by one that could not say who it is",
@@ -83,6 +83,14 @@ impl Lock {
     }
 }
 
+#[cfg(test)]
+impl Lock {
+    /// As a kill leaves it: free, and its file still there.
+    pub fn killed(mut self) {
+        self.path.clear();
+    }
+}
+
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -101,14 +109,25 @@ fn is_at(file: &File, path: &Path) -> bool {
         .is_ok_and(|m| file.metadata().is_ok_and(|f| (m.ino(), m.dev()) == (f.ino(), f.dev())))
 }
 
-/// A full disk must not keep an agent from starting: the lock holds without the text.
+/// Over the old text and never through an empty one, which would say that its owner just starts. A
+/// full disk must not keep an agent from starting: the lock holds without the text.
 fn write(file: &mut File, holder: &str) {
-    let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(holder.as_bytes()));
+    let length = holder.len() as u64;
+    let written = file.rewind().and_then(|()| file.write_all(holder.as_bytes()));
+    let _ = written.and_then(|()| file.set_len(length));
 }
 
-/// An owner never shares it. True as well when the holder has gone meanwhile.
-fn is_only_looked_at(file: File) -> bool {
-    Flock::lock(file, FlockArg::LockSharedNonblock).is_ok()
+/// What the one who holds it exclusively wrote. `None` when it was only looked at, which shares it,
+/// or is free again. Read after that is known: what was read before could be another's.
+fn owner(file: File) -> io::Result<Option<String>> {
+    match Flock::lock(file, FlockArg::LockSharedNonblock) {
+        Ok(_) => Ok(None),
+        Err((mut file, _)) => {
+            let mut holder = String::new();
+            file.read_to_string(&mut holder)?;
+            Ok(Some(holder))
+        }
+    }
 }
 
 /// Whether somebody holds the lock at `path`. Changes nothing; no file is no lock.

@@ -39,8 +39,12 @@ macro_rules! client_verb {
             note = "Exit codes: 0, or\n\
                     \u{20}   1  refused, or the answer is no\n\
                     \u{20}   2  usage error, or more than one session to choose from\n\
-                    \u{20}  69  no supervisor answers; nothing was done\n\
-                    \u{20} 124  no answer in time; the request was sent, so it may be done"
+                    \u{20}  69  no supervisor answers\n\
+                    \u{20} 124  no answer in time; the request was sent, so it may be done\n",
+            note = "Environment:\n\
+                    \u{20} AGENTSUP_DIR     the state dir, when --dir is not given\n\
+                    \u{20} AGENTSUP_SOCKET  the socket, when neither --socket nor SESSION is given\n\
+                    \u{20} NO_COLOR         set: no colours on a terminal"
         )]
         pub struct $Verb {
             $($fields)*
@@ -180,8 +184,7 @@ client_verb! {
         name = "stop",
         description = "end the agent, all it has started, and the supervisor",
         usage = "[options] [SESSION]",
-        example = "{command_name}\n{command_name} --now my-session\n\
-                   {command_name} && agentsup wait --for exit",
+        example = "{command_name}\n{command_name} --now my-session",
         note = "Answers at once; the end takes at most the supervisor's --grace.\n"
     )]
     "stop" Stop, timeout "DURATION that the answer may take (default: 5s)" {

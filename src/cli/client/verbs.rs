@@ -65,8 +65,7 @@ pub fn awake(caller: &Caller, patience: Duration) -> Result<Client, Trouble> {
     match client.call::<Pong>(Call::Ping) {
         Ok(_) => Ok(client),
         Err(CallError::TimedOutAfterSend { after }) => {
-            let message =
-                format!("no supervisor answers: it is there, but silent for {} s", after.as_secs_f64());
+            let message = format!("no supervisor answers: it is there, but silent for {after:?}");
             Err(Failure { code: 69, message }.into())
         }
         Err(error) => Err(error.into()),
