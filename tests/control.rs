@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::caller::{self, Framing, socket};
-use support::{Caller, FAKE, LIMIT, Lab, Launch, Place, Running, count, eventually, exists, procfs, sys};
+use support::{Caller, FAKE, Lab, Launch, Place, Running, count, eventually, exists, procfs, sys};
 
 fn start(lab: &Lab, words: &[&str]) -> Running {
     Launch::run(lab, words).start()
@@ -247,8 +247,11 @@ fn under_inherit_nothing_can_be_typed() {
 #[test]
 fn what_an_agent_does_not_read_is_refused_as_a_whole() {
     let lab = Lab::new();
-    let (sup, mut caller) = waiting(&lab);
-    // `wait` never reads: the kernel's buffer and ours fill up.
+    let sup = start(&lab, &[FAKE, "echo-raw"]);
+    sup.wait_for_output("READY");
+    let mut caller = Caller::of(&lab);
+    // Nobody reads: the kernel's buffer and ours fill up.
+    caller.get("pause", json!({}));
     let piece = json!({"bytes": "YWFh".repeat(10_000)});
     let full = (0..20).find(|_| caller.ask("inject", piece.clone())["error"]["code"] == "INPUT_FULL");
     assert!(full.is_some());
@@ -427,6 +430,70 @@ fn another_supervisors_agent_is_a_peer() {
     other.signal(libc::SIGTERM);
     other.end();
     stop(sup, &mut caller).assert_code(143);
+}
+
+/// Prints what a caller of another uid and group is told.
+const STRANGER: &str = r#"
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+try:
+    s.connect(sys.argv[1])
+except OSError as error:
+    sys.exit(error.strerror)
+f = s.makefile("rw")
+for method in "ping state pid stats metrics restart stop pause interrupt".split():
+    f.write('{"method":"%s"}\n' % method)
+    f.flush()
+    reply = json.loads(f.readline())
+    print(method, "ok" if reply["ok"] else reply["error"]["code"])
+"#;
+
+/// One that everybody may run.
+const PYTHON: &str = "/usr/bin/python3";
+
+fn as_stranger(lab: &Lab, group: &str) -> String {
+    let path = socket(lab);
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", &format!("--regid={group}"), "--clear-groups", PYTHON, "-c", STRANGER])
+        .arg(&path)
+        .output()
+        .expect("setpriv");
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+#[test]
+fn another_uid_is_let_in_by_the_group_and_may_only_look() {
+    if !nix::unistd::geteuid().is_root() || !exists(Path::new(PYTHON)) {
+        eprintln!("SKIPPED: only root can be somebody else, who then needs {PYTHON}");
+        return;
+    }
+    let lab = Lab::new();
+    let (sup, mut caller) = waiting(&lab);
+    assert!(as_stranger(&lab, "54321").contains("Permission denied"));
+    stop(sup, &mut caller);
+
+    let options = ["--socket-mode", "0660", "--socket-group", "54321"];
+    let sup = Launch::run(&lab, [FAKE, "wait"]).with(options).start();
+    let mut caller = Caller::of(&lab);
+    caller.wait_for("ready");
+    let may = "ping ok\nstate ok\npid ok\nstats ok\nmetrics ok\n";
+    let may_not = ["restart", "stop", "pause", "interrupt"].map(|m| format!("{m} FORBIDDEN\n")).concat();
+    assert_eq!(as_stranger(&lab, "54321"), format!("{may}{may_not}"));
+    assert!(as_stranger(&lab, "54322").contains("Permission denied"));
+    let told = sup.log.events("control_denied");
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert!(told.iter().all(|line| line.contains("role=observer uid=65534")), "{told:?}");
+    stop(sup, &mut caller).assert_code(143);
+}
+
+#[test]
+fn without_a_socket_there_is_none() {
+    let lab = Lab::new();
+    let sup = Launch::run(&lab, [FAKE, "wait"]).with(["--no-socket"]).start();
+    sup.wait_for_output("READY");
+    assert!(!exists(&socket(&lab)));
+    sup.signal(libc::SIGTERM);
+    sup.end().assert_code(143);
 }
 
 fn frames_until_end(caller: &mut Caller) -> Vec<Value> {
@@ -668,8 +735,9 @@ fn hostile_callers_all_at_once_hold_up_nobody() {
     let p99 = took[took.len() * 99 / 100];
     let before = output();
     eventually("the agent's output flows", || output() > before);
-    // The machine of a test is shared: in ci nothing else runs.
-    let limit = if std::env::var_os("CI").is_some() { 10 } else { 100 };
+    eprintln!("p99 of state: {p99:?}, worst {:?}", took.last());
+    // The number is about a release; a debug build beside other tests only shows that nobody waits.
+    let limit = if cfg!(debug_assertions) { 100 } else { 10 };
     assert!(p99 < Duration::from_millis(limit), "p99 of state: {p99:?}, worst {:?}", took.last());
     assert!(procfs::peak_kib(pid) < 16 * 1024, "{} KiB", procfs::peak_kib(pid));
     eventually("no descriptor leaks", || open_files(pid) <= files);
@@ -800,5 +868,4 @@ fn a_directory_that_cannot_hold_a_socket_is_refused_by_name() {
     let ended = Launch::run(&lab, [FAKE, "wait"]).end();
     ended.assert_code(78);
     assert!(ended.stderr.contains("cannot hold a socket") && ended.stderr.contains("--dir"), "{ended}");
-    let _ = LIMIT;
 }

@@ -18,8 +18,10 @@ const ASK_ROOM: usize = 64 * 1024;
 /// Out of descriptors with nobody to close: the machine may have run out of them, and no event tells
 /// that it has some again.
 const REST: Duration = Duration::from_secs(1);
-/// Accepted, or answered, in one go before the other sources have their turn.
+/// Answered in one go before the other sources have their turn.
 const BATCH: usize = 8;
+/// Accepted in one go: to learn who a caller is takes longer than most answers.
+const ACCEPTS: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallerId(u64);
@@ -127,7 +129,7 @@ impl Server {
 
     /// Callers that wait at the door. At the limit the longest-silent one without a request goes.
     pub fn accept(&mut self, now: Instant, role: impl Fn(Peer) -> Role) {
-        for _ in 0..BATCH {
+        for _ in 0..ACCEPTS {
             match self.listener.accept() {
                 Ok(Some((stream, peer))) => {
                     if self.callers.len() >= self.most_callers {

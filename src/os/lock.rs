@@ -41,14 +41,16 @@ impl Lock {
                 Err((file, Errno::EWOULDBLOCK)) => {
                     let holder = owner(file)?;
                     tries += 1;
-                    if tries < PATIENCE.0 && holder.as_ref().is_none_or(|it| it.starts_with(PASSING)) {
+                    // Empty: between its lock and its first write.
+                    let passes = |it: &String| it.is_empty() || it.starts_with(PASSING);
+                    if tries < PATIENCE.0 && holder.as_ref().is_none_or(passes) {
                         std::thread::sleep(PATIENCE.1);
                         continue;
                     }
                     let holder = holder.unwrap_or_default();
                     let holder = match holder.trim() {
-                        // Between its lock and its first write.
-                        "" => "by one that is just starting",
+                        // Its disk is full.
+                        "" => "by one that could not say who it is",
                         holder => holder,
                     };
                     return Ok(Taken::Theirs(holder.to_owned()));

@@ -6,6 +6,7 @@ use std::fs::Permissions;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::settings::{CannotStart, Io, Settings, SocketSettings};
@@ -18,10 +19,11 @@ use crate::control::protocol::{
 };
 use crate::control::server::{CallerId, Heard, Server};
 use crate::log::{Event as LogEvent, Name};
-use crate::os::poll::Ready;
+use crate::os::poll::{Ready, Sources};
 use crate::os::procfs;
 use crate::os::socket::{Listener, Peer};
 use crate::policy::life::{Event, Health, Next, Phase};
+use crate::policy::stop::Agent;
 use crate::session::Profile;
 
 /// How long callers may hold up the end by not reading their last answers.
@@ -245,10 +247,9 @@ impl Supervisor {
             Call::Wait { until, timeout_ms } => {
                 // A time-out beyond what a clock can hold is none.
                 let deadline = timeout_ms.and_then(|ms| now.checked_add(Duration::from_millis(ms)));
-                match self.has_come(ForWhat::State(until)) {
-                    Some(result) => result.map(Answer::Now),
-                    None => Ok(Answer::Later(ForWhat::State(until), deadline)),
-                }
+                // Looked at when this turn's events are settled, and only then: the agent may be gone
+                // and its code not known yet.
+                Ok(Answer::Later(ForWhat::State(until), deadline))
             }
             Call::Stats => Ok(Answer::Now(Body::Stats(Box::new(self.stats())))),
             Call::Metrics => Ok(Answer::Now(Body::Metrics(protocol::Metrics { text: self.metrics() }))),
@@ -414,6 +415,20 @@ impl Supervisor {
         }
     }
 
+    /// Whoever had asked before the end is answered: once through the door, once for what was said.
+    pub(super) fn hear_last_calls(&mut self) {
+        let mut sources = Sources::new();
+        for _ in 0..2 {
+            sources.clear();
+            self.register_callers(&mut sources);
+            for (source, ready) in sources.wait(Some(Instant::now())) {
+                self.react(source, ready);
+            }
+            self.serve_callers();
+            self.answer_waiting();
+        }
+    }
+
     /// After every turn: whoever waits for what has come gets an answer.
     pub(super) fn answer_waiting(&mut self) {
         let Some(calls) = &mut self.calls else { return };
@@ -463,7 +478,9 @@ impl Supervisor {
                 Phase::Asking | Phase::Halted | Phase::Telling { .. } | Phase::Ended => {
                     waited(WaitFor::Exit, code, None)
                 }
-                Phase::Stopping { .. } if self.agent.is_none() => waited(WaitFor::Exit, code, None),
+                Phase::Stopping { stop, .. } if stop.agent() == Agent::Gone => {
+                    waited(WaitFor::Exit, code, None)
+                }
                 Phase::Stopping { .. }
                 | Phase::Clearing { .. }
                 | Phase::Preparing { .. }
@@ -500,7 +517,8 @@ fn role_of(peer: Peer, settings: &Settings) -> Role {
 /// Whether a live process is another supervisor of the state dir. Its name comes first: reading two
 /// hundred locks for each caller would be felt.
 fn is_supervisor(pid: i32, settings: &Settings) -> bool {
-    let own = procfs::name(std::process::id().cast_signed());
+    static OWN: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    let own = OWN.get_or_init(|| procfs::name(std::process::id().cast_signed()));
     let like_us = procfs::name(pid).is_some_and(|n| Some(&n) == own.as_ref() || n.starts_with(b"agentsup"));
     if !like_us {
         return false;

@@ -245,13 +245,16 @@ impl Supervisor {
                 sources.add(Source::Stranger, watch.as_fd(), Want::Read);
             }
         }
-        if let Some(calls) = &self.calls {
-            if let Some(fd) = calls.server.listener() {
-                sources.add(Source::Listener, fd, Want::Read);
-            }
-            for (caller, fd, want) in calls.server.sources() {
-                sources.add(Source::Caller(caller), fd, want);
-            }
+        self.register_callers(sources);
+    }
+
+    fn register_callers(&self, sources: &mut Sources<Source>) {
+        let Some(calls) = &self.calls else { return };
+        if let Some(fd) = calls.server.listener() {
+            sources.add(Source::Listener, fd, Want::Read);
+        }
+        for (caller, fd, want) in calls.server.sources() {
+            sources.add(Source::Caller(caller), fd, want);
         }
     }
 
@@ -316,6 +319,7 @@ impl Supervisor {
             None => 125,
         };
         self.console.give_back();
+        self.hear_last_calls();
         self.tell_end(code);
         self.console.flush();
         // Followers see the last line too, as far as they have room for it now.
