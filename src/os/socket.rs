@@ -11,9 +11,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::PeerCredentials;
-use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, getsockopt, listen, socket,
-};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, bind, connect, getsockopt, socket};
 
 /// Callers that have connected and are not accepted yet.
 const BACKLOG: i32 = 256;
@@ -52,7 +50,9 @@ impl Listener {
         }
         // After the group is right, so that the old one never has the new mode.
         fs::set_permissions(path, Permissions::from_mode(mode))?;
-        listen(&listener.fd, Backlog::new(BACKLOG)?)?;
+        // Not nix's wrapper: it refuses more than the C library's SOMAXCONN, which musl puts at 128.
+        // SAFETY: a valid descriptor and a plain integer.
+        Errno::result(unsafe { libc::listen(listener.fd.as_raw_fd(), BACKLOG) })?;
         Ok(listener)
     }
 
