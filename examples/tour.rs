@@ -97,7 +97,8 @@ fn build(page: &Page) -> Result<PathBuf, String> {
     page.line("Building agentsup (the first time this takes a while) …");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(&cargo)
-        .args(["build", "-q", "--bin", "agentsup", "--profile", profile])
+        // With the example named too, cargo settles on the same features and does not build the library twice.
+        .args(["build", "-q", "--bin", "agentsup", "--example", "tour", "--profile", profile])
         .arg("--manifest-path")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
         .arg("--target-dir")
