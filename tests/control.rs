@@ -653,6 +653,40 @@ fn what_is_no_request_gets_a_clear_answer() {
 }
 
 #[test]
+fn who_talks_only_nonsense_is_closed() {
+    let lab = Lab::new();
+    let (sup, mut caller) = waiting(&lab);
+    let replies = provoke(&lab, Framing::Lines, &b"\xff nonsense\n".repeat(5000));
+    assert_eq!(replies.len(), 8, "{replies:?}");
+    assert!(replies.iter().all(|reply| reply["error"]["code"] == "BAD_JSON"));
+    // A mistake now and then is none of that.
+    let now_and_then = b"what?\n{\"method\":\"ping\"}\n".repeat(100);
+    assert_eq!(provoke(&lab, Framing::Lines, &now_and_then).len(), 200);
+    stop(sup, &mut caller).assert_code(143);
+}
+
+#[test]
+fn what_is_half_sent_by_everybody_together_has_a_limit() {
+    let lab = Lab::new();
+    let (sup, mut caller) = waiting(&lab);
+    let before = procfs::peak_kib(sup.pid());
+    let half = [&[0, 1, 0, 0][..], &[b' '; 60_000]].concat();
+    let held: Vec<_> = (0..250)
+        .filter_map(|_| {
+            let mut stream = caller::connect(&socket(&lab)).ok()?;
+            stream.write_all(&half).ok().map(|()| stream)
+        })
+        .collect();
+    eventually("who holds most is closed", || {
+        caller.get("stats", json!({}))["callers_dropped"].as_u64() > Some(100)
+    });
+    drop(held);
+    let grown = procfs::peak_kib(sup.pid()) - before;
+    assert!(grown < 10 * 1024, "{grown} KiB");
+    stop(sup, &mut caller).assert_code(143);
+}
+
+#[test]
 fn a_frame_that_is_begun_must_be_finished() {
     let lab = Lab::new();
     let (sup, mut caller) = waiting(&lab);

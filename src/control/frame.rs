@@ -119,6 +119,8 @@ impl Decoder {
             self.framing = Some(if *first == 0 { Framing::LengthPrefixed } else { Framing::Lines });
         }
         self.forget_used();
+        // No more than is there: what many have half sent must not take twice its size.
+        self.bytes.reserve_exact(bytes.len());
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -171,7 +173,7 @@ impl Decoder {
     fn next_line(&mut self) -> Result<Option<Frame>, FrameError> {
         loop {
             let rest = &self.bytes[self.start..];
-            let Some(more) = rest[self.searched..].iter().position(|b| *b == b'\n') else {
+            let Some(more) = memchr::memchr(b'\n', &rest[self.searched..]) else {
                 if rest.len() > self.limit {
                     return Err(FrameError::TooLarge { limit: self.limit });
                 }

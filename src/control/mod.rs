@@ -7,6 +7,7 @@ use std::time::Duration;
 
 pub mod access;
 pub mod client;
+mod door;
 pub mod frame;
 pub mod protocol;
 pub mod server;

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use super::access::Role;
+use super::door::Door;
 use super::frame::{Decoder, Frame, FrameError};
 use super::protocol::{Code, Reply, Request};
 use super::{BUFFERS_MAX, CALLERS_MAX, HALF_SENT_MAX, PENDING_MAX, STREAM_MAX, UNREAD_MAX};
@@ -20,8 +21,13 @@ const ASK_ROOM: usize = 64 * 1024;
 const REST: Duration = Duration::from_secs(1);
 /// Answered in one go before the other sources have their turn.
 const BATCH: usize = 8;
-/// Accepted in one go: to learn who a caller is takes longer than most answers.
-const ACCEPTS: usize = 4;
+/// Answers of one turn are gathered up to here and sent together.
+const GATHERED: usize = 16 * 1024;
+/// Accepted in one go: whoever is in already does not wait for a storm at the door.
+const ACCEPTS: usize = 16;
+/// So many frames in a row that are no JSON come from no client: an answer to each would be the
+/// sender's way of keeping us busy.
+const NONSENSE_MOST: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallerId(u64);
@@ -31,7 +37,12 @@ pub struct Server {
     most_callers: usize,
     /// Out of descriptors: until then, or until one is closed.
     resting: Option<Instant>,
+    door: Door,
     callers: BTreeMap<CallerId, Caller>,
+    /// Callers with answers that [`send_gathered`](Server::send_gathered) is to send.
+    answered: Vec<CallerId>,
+    /// What all callers' buffers hold.
+    memory: usize,
     next: u64,
     most: u64,
     dropped: u64,
@@ -40,9 +51,15 @@ pub struct Server {
 struct Caller {
     stream: Stream,
     peer: Peer,
-    role: Role,
+    /// Looked up when it first asks for something that not everybody may: most callers never do, and
+    /// it takes longer than most answers.
+    role: Option<Role>,
     decoder: Decoder,
     out: VecDeque<u8>,
+    /// It has made a request.
+    is_known: bool,
+    /// Frames in a row that were no JSON.
+    nonsense: usize,
     heard: Instant,
     /// Since when a frame stands half sent.
     partial: Option<Instant>,
@@ -56,6 +73,8 @@ struct Caller {
     hung_up: bool,
     /// Its stream can no longer be trusted: it is closed when it has read why.
     refused: bool,
+    /// Its part of the memory that the server counts.
+    counted: usize,
 }
 
 /// What a caller said.
@@ -75,7 +94,10 @@ impl Server {
             listener,
             most_callers: spare.clamp(4, CALLERS_MAX),
             resting: None,
+            door: Door::new(),
             callers: BTreeMap::new(),
+            answered: Vec::new(),
+            memory: 0,
             next: 0,
             most: 0,
             dropped: 0,
@@ -97,7 +119,8 @@ impl Server {
     }
 
     pub fn listener(&self) -> Option<BorrowedFd<'_>> {
-        self.resting.is_none().then(|| self.listener.as_fd())
+        let is_open = self.resting.is_none() && self.door.opens_at().is_none();
+        is_open.then(|| self.listener.as_fd())
     }
 
     pub fn sources(&self) -> impl Iterator<Item = (CallerId, BorrowedFd<'_>, Want)> {
@@ -115,7 +138,7 @@ impl Server {
     pub fn deadline(&self) -> Option<Instant> {
         let half_sent =
             self.callers.values().filter_map(|c| c.partial).min().map(|since| since + HALF_SENT_MAX);
-        half_sent.into_iter().chain(self.resting).min()
+        half_sent.into_iter().chain(self.resting).chain(self.door.opens_at()).min()
     }
 
     /// Something in the process may have closed a descriptor, or enough time has passed.
@@ -123,12 +146,26 @@ impl Server {
         self.resting = None;
     }
 
-    pub fn is_rested(&self, now: Instant) -> bool {
-        self.resting.is_some_and(|until| now >= until)
+    /// The time has come to listen for new callers again.
+    pub fn open_if_due(&mut self, now: Instant) {
+        self.door.open_if_due(now);
+        if self.resting.is_some_and(|until| now >= until) {
+            self.stop_resting();
+        }
+    }
+
+    /// From `began` until now this caller was served; while it has said nothing sensible, or is gone
+    /// already, that was a stranger's time.
+    pub fn spend(&mut self, id: CallerId, began: Instant) {
+        if self.callers.get(&id).is_none_or(|c| !c.is_known) {
+            self.door.spend(began, Instant::now());
+        }
     }
 
     /// Callers that wait at the door. At the limit the longest-silent one without a request goes.
-    pub fn accept(&mut self, now: Instant, role: impl Fn(Peer) -> Role) {
+    /// Hands back who came: most have said something already.
+    pub fn accept(&mut self, now: Instant) -> Vec<CallerId> {
+        let mut came = Vec::new();
         for _ in 0..ACCEPTS {
             match self.listener.accept() {
                 Ok(Some((stream, peer))) => {
@@ -136,33 +173,22 @@ impl Server {
                         self.close_most_silent();
                     }
                     self.next += 1;
-                    let caller = Caller {
-                        role: role(peer),
-                        stream,
-                        peer,
-                        decoder: Decoder::for_requests(),
-                        out: VecDeque::new(),
-                        heard: now,
-                        partial: None,
-                        held: 0,
-                        more: false,
-                        ended: false,
-                        hung_up: false,
-                        refused: false,
-                    };
-                    self.callers.insert(CallerId(self.next), caller);
+                    let id = CallerId(self.next);
+                    self.callers.insert(id, Caller::new(stream, peer, now));
                     self.most = self.most.max(self.callers());
+                    came.push(id);
                 }
-                Ok(None) => return,
+                Ok(None) => break,
                 Err(_) => {
                     // EMFILE, ENFILE, ENOMEM: somebody silent makes room, else the listener rests.
                     if !self.close_most_silent() {
                         self.resting = Some(now + REST);
                     }
-                    return;
+                    break;
                 }
             }
         }
+        came
     }
 
     /// One that waits for an answer goes only when everybody does.
@@ -171,6 +197,7 @@ impl Server {
         if let Some(id) = most_silent {
             // As far as it can be told without waiting.
             self.reply(id, &Reply::error(None, Code::TooMany, "there are too many callers"));
+            self.flush(id);
             self.drop_caller(id);
         }
         most_silent.is_some()
@@ -182,7 +209,9 @@ impl Server {
     }
 
     pub fn forget(&mut self, id: CallerId) {
-        self.callers.remove(&id);
+        if let Some(caller) = self.callers.remove(&id) {
+            self.memory -= caller.counted;
+        }
         self.stop_resting();
     }
 
@@ -207,7 +236,9 @@ impl Server {
             // What it may have sent beside is not worth a busy loop.
             caller.ended = true;
         }
-        caller.take_frames(now)
+        let heard = caller.take_frames(now);
+        self.count(id);
+        heard
     }
 
     /// Callers with frames that were left for another turn.
@@ -219,8 +250,14 @@ impl Server {
         self.callers.get_mut(&id).map(|c| c.take_frames(now)).unwrap_or_default()
     }
 
-    pub fn role(&self, id: CallerId) -> Option<(Role, Peer)> {
-        self.callers.get(&id).map(|c| (c.role, c.peer))
+    pub fn peer(&self, id: CallerId) -> Option<Peer> {
+        self.callers.get(&id).map(|c| c.peer)
+    }
+
+    /// Found once for each caller.
+    pub fn role(&mut self, id: CallerId, find: impl FnOnce(Peer) -> Role) -> Option<Role> {
+        let caller = self.callers.get_mut(&id)?;
+        Some(*caller.role.get_or_insert_with(|| find(caller.peer)))
     }
 
     /// An answer will come later, so the caller does not count as silent. False: it waits for too
@@ -251,24 +288,44 @@ impl Server {
         self.callers.get(&id).is_some_and(|c| c.out.len() < STREAM_MAX && !c.refused)
     }
 
+    /// Sent with the turn's other answers by [`send_gathered`](Server::send_gathered).
     pub fn reply(&mut self, id: CallerId, reply: &Reply) {
         let Some(caller) = self.callers.get_mut(&id) else { return };
+        if caller.out.is_empty() {
+            self.answered.push(id);
+        }
         let framing = caller.decoder.framing().unwrap_or_default();
         caller.out.extend(reply.to_frame(framing));
-        self.flush(id);
+        if caller.out.len() >= GATHERED {
+            self.flush(id);
+        }
         if self.callers.get(&id).is_some_and(|caller| caller.out.len() > UNREAD_MAX) {
             // It asks and does not read.
             self.drop_caller(id);
         }
-        while self.memory() > BUFFERS_MAX
-            && let Some(largest) = self.callers.iter().max_by_key(|(_, c)| c.memory()).map(|(id, _)| *id)
-        {
-            self.drop_caller(largest);
+        self.count(id);
+    }
+
+    pub fn send_gathered(&mut self) {
+        for id in std::mem::take(&mut self.answered) {
+            self.flush(id);
+            self.count(id);
         }
     }
 
-    fn memory(&self) -> usize {
-        self.callers.values().map(Caller::memory).sum()
+    /// Call it whenever a caller's buffers may have grown: whoever holds most goes when all hold too
+    /// much.
+    fn count(&mut self, id: CallerId) {
+        if let Some(caller) = self.callers.get_mut(&id) {
+            self.memory -= caller.counted;
+            caller.counted = caller.memory();
+            self.memory += caller.counted;
+        }
+        while self.memory > BUFFERS_MAX
+            && let Some(largest) = self.callers.iter().max_by_key(|(_, c)| c.counted).map(|(id, _)| *id)
+        {
+            self.drop_caller(largest);
+        }
     }
 
     /// A frame that was begun too long ago, and any other stream that cannot be trusted.
@@ -316,6 +373,26 @@ impl Server {
 }
 
 impl Caller {
+    fn new(stream: Stream, peer: Peer, now: Instant) -> Caller {
+        Caller {
+            stream,
+            peer,
+            role: None,
+            decoder: Decoder::for_requests(),
+            out: VecDeque::new(),
+            is_known: false,
+            nonsense: 0,
+            heard: now,
+            partial: None,
+            held: 0,
+            more: false,
+            ended: false,
+            hung_up: false,
+            refused: false,
+            counted: 0,
+        }
+    }
+
     fn is_listened_to(&self) -> bool {
         !self.ended && !self.refused && !self.more && self.out.len() < ASK_ROOM
     }
@@ -333,10 +410,7 @@ impl Caller {
                 break;
             }
             match if self.ended { self.decoder.finish() } else { self.decoder.next() } {
-                Ok(Some(Frame::Json(json))) => heard.push(match Request::parse(&json) {
-                    Ok(request) => Heard::Request(request),
-                    Err(refusal) => Heard::Refused(Reply::from(refusal)),
-                }),
+                Ok(Some(Frame::Json(json))) => heard.push(self.understand(&json)),
                 Ok(Some(Frame::Raw(_))) => heard.push(Heard::Refused(Reply::error(
                     None,
                     Code::Unsupported,
@@ -359,6 +433,21 @@ impl Caller {
             heard.push(Heard::Gone);
         }
         heard
+    }
+
+    fn understand(&mut self, json: &[u8]) -> Heard {
+        let refusal = match Request::parse(json) {
+            Ok(request) => {
+                self.nonsense = 0;
+                self.is_known = true;
+                return Heard::Request(request);
+            }
+            Err(refusal) => Reply::from(refusal),
+        };
+        let is_nonsense = matches!(&refusal.result, Err(error) if error.code == Code::BadJson);
+        self.nonsense = if is_nonsense { self.nonsense + 1 } else { 0 };
+        self.refused = self.nonsense == NONSENSE_MOST;
+        Heard::Refused(refusal)
     }
 }
 

@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
@@ -51,6 +52,14 @@ pub fn process(pid: i32) -> Option<Process> {
 
 pub fn parent_of(pid: i32) -> Option<i32> {
     process(pid).map(|p| p.parent)
+}
+
+/// Now, as [`Process::started`] counts.
+pub fn ticks() -> u64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
+    let now = now.map_or(Duration::ZERO, Duration::from);
+    u64::try_from(now.as_micros() * u128::from(sysconf(libc::_SC_CLK_TCK, 100)) / 1_000_000)
+        .unwrap_or(u64::MAX)
 }
 
 /// The command name may hold spaces and parentheses: fields count from the last `)`.
@@ -184,6 +193,17 @@ mod tests {
         let expected =
             Process { pid: 7, parent: 3, group: 4, started: 998_877, zombie: true, stopped: false };
         assert_eq!(parse(7, stat), Some(expected));
+    }
+
+    #[test]
+    fn ticks_count_as_the_start_of_a_process_does() {
+        let before = ticks();
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let started = process(child.id().cast_signed()).expect("it runs").started;
+        let after = ticks();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!((before..=after).contains(&started), "{before} {started} {after}");
     }
 
     #[test]

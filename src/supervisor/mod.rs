@@ -10,7 +10,10 @@
 //! | `start`   | everything before the loop: refusals, lock, log                        |
 //! | `react`   | signals, children, bytes and keys become events                        |
 //! | `perform` | effects become processes, signals and waits                            |
-//! | `calls`   | what callers ask for, and when they are answered                       |
+//! | `calls`   | callers: let in, heard, answered                                       |
+//! | `kin`     | who a caller is                                                        |
+//! | `methods` | what each method does                                                  |
+//! | `waits`   | answers that come later                                                |
 //! | `streams` | events and lines that callers follow                                   |
 //! | `figures` | state, stats and metrics                                               |
 //! | `story`   | what happened, for the log and for stderr                              |
@@ -29,6 +32,8 @@ mod console;
 mod figures;
 mod helper;
 mod keys;
+mod kin;
+mod methods;
 mod perform;
 mod react;
 mod record;
@@ -38,6 +43,7 @@ mod story;
 mod streams;
 mod suspend;
 mod sweep;
+mod waits;
 
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::AsFd;
@@ -179,10 +185,13 @@ impl Supervisor {
                 self.on_suspend_due();
             }
             self.serve_callers();
+            // Before anything ends: who asked for a stop has its answer.
+            self.send_answers();
             self.events.push_back(life::Event::Due);
             self.settle();
             self.answer_waiting();
             self.feed_streams();
+            self.send_answers();
         }
     }
 
@@ -250,11 +259,12 @@ impl Supervisor {
 
     fn register_callers(&self, sources: &mut Sources<Source>) {
         let Some(calls) = &self.calls else { return };
-        if let Some(fd) = calls.server.listener() {
-            sources.add(Source::Listener, fd, Want::Read);
-        }
         for (caller, fd, want) in calls.server.sources() {
             sources.add(Source::Caller(caller), fd, want);
+        }
+        // Last: whoever is in already goes before a storm at the door.
+        if let Some(fd) = calls.server.listener() {
+            sources.add(Source::Listener, fd, Want::Read);
         }
     }
 
@@ -324,6 +334,7 @@ impl Supervisor {
         self.console.flush();
         // Followers see the last line too, as far as they have room for it now.
         self.feed_streams();
+        self.send_answers();
         code
     }
 }

@@ -1,0 +1,103 @@
+//! How much of our time strangers may take: those that come in, and those that have not said anything
+//! sensible yet. A storm of them would otherwise use up our share of the processor, and then the
+//! kernel lets everybody wait, the agent and the well-behaved callers too.
+//!
+//! Strangers get a tenth of the time, and a little at once on credit. What is beyond waits in the
+//! listener's queue. Pure: the time comes in as an argument.
+
+use std::time::{Duration, Instant};
+
+/// One part in so many is theirs.
+const PART: u32 = 10;
+/// What a quiet time saves up for them: some hundred callers that come at once.
+const CREDIT: Duration = Duration::from_millis(5);
+/// The door is shut at least so long: opening it for one caller at a time would cost more than the
+/// caller.
+const SHUT: Duration = Duration::from_millis(1);
+
+pub struct Door {
+    /// Before it, all credit is there; the further it lies ahead, the less.
+    spent_until: Option<Instant>,
+    shut_until: Option<Instant>,
+}
+
+impl Door {
+    pub fn new() -> Door {
+        Door { spent_until: None, shut_until: None }
+    }
+
+    /// Strangers have taken the time from `began` to `now`.
+    pub fn spend(&mut self, began: Instant, now: Instant) {
+        let cost = now.saturating_duration_since(began) * PART;
+        let spent_until = self.spent_until.map_or(now, |at| at.max(now)) + cost;
+        self.spent_until = Some(spent_until);
+        let overdrawn = (spent_until - now).saturating_sub(CREDIT * PART);
+        if !overdrawn.is_zero() {
+            self.shut_until = Some(now + overdrawn.max(SHUT));
+        }
+    }
+
+    /// When it opens again; `None` while it is open.
+    pub fn opens_at(&self) -> Option<Instant> {
+        self.shut_until
+    }
+
+    pub fn open_if_due(&mut self, now: Instant) {
+        if self.shut_until.is_some_and(|at| now >= at) {
+            self.shut_until = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TURN: Duration = Duration::from_micros(100);
+
+    #[test]
+    fn a_storm_gets_a_tenth_of_the_time_and_its_credit() {
+        let mut door = Door::new();
+        let start = Instant::now();
+        let (mut now, mut spent) = (start, Duration::ZERO);
+        while now < start + Duration::from_secs(10) {
+            door.open_if_due(now);
+            match door.opens_at() {
+                Some(at) => {
+                    assert!(at > now);
+                    now = at;
+                }
+                None => {
+                    door.spend(now, now + TURN);
+                    now += TURN;
+                    spent += TURN;
+                }
+            }
+        }
+        let fair = Duration::from_secs(1) + CREDIT;
+        assert!(spent > fair / 2 && spent <= fair + TURN, "{spent:?}");
+    }
+
+    #[test]
+    fn now_and_then_a_caller_never_finds_it_shut() {
+        let mut door = Door::new();
+        let mut now = Instant::now();
+        for _ in 0..10_000 {
+            door.spend(now, now + TURN);
+            assert_eq!(door.opens_at(), None);
+            now += TURN * PART;
+        }
+    }
+
+    #[test]
+    fn a_turn_that_took_long_shuts_it_for_longer() {
+        let mut door = Door::new();
+        let now = Instant::now();
+        let began = now - Duration::from_millis(20);
+        door.spend(began, now);
+        let opens = door.opens_at().expect("it is overdrawn");
+        assert_eq!(opens - now, Duration::from_millis(150));
+        door.open_if_due(opens);
+        assert_eq!(door.opens_at(), None);
+    }
+}

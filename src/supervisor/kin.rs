@@ -1,0 +1,49 @@
+//! Who a caller is, by its place in the process tree.
+
+use std::io::Read;
+use std::sync::OnceLock;
+
+use super::record;
+use super::settings::Settings;
+use crate::control::access::{self, Ground, Role};
+use crate::os::procfs;
+use crate::os::socket::Peer;
+
+pub(super) fn role_of(peer: Peer, settings: &Settings) -> Role {
+    let Some(socket) = &settings.socket else { return Role::Agent };
+    let ground = Ground {
+        own_pid: std::process::id().cast_signed(),
+        own_uid: nix::unistd::geteuid().as_raw(),
+        is_supervisor: &|pid| is_supervisor(pid, settings),
+        outside: socket.access_outside,
+        group: socket.access_group,
+        parent: &|pid| parent_of(pid, peer),
+    };
+    access::role(access::Caller { pid: peer.pid, uid: peer.uid }, &ground)
+}
+
+fn parent_of(pid: i32, caller: Peer) -> Option<i32> {
+    let process = procfs::process(pid)?;
+    // The caller has ended, and its number has gone to another since.
+    let is_another = pid == caller.pid && process.started > caller.since;
+    (!is_another).then_some(process.parent)
+}
+
+/// Whether a live process is another supervisor of the state dir. Its name comes first: reading two
+/// hundred locks for each caller would be felt.
+fn is_supervisor(pid: i32, settings: &Settings) -> bool {
+    static OWN: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    let own = OWN.get_or_init(|| procfs::name(std::process::id().cast_signed()));
+    let like_us = procfs::name(pid).is_some_and(|n| Some(&n) == own.as_ref() || n.starts_with(b"agentsup"));
+    if !like_us {
+        return false;
+    }
+    let lock = settings.state_dir.lock(&settings.wish.session.id);
+    let Some(Ok(entries)) = lock.parent().map(std::fs::read_dir) else { return false };
+    let holder = format!("pid={pid} host={} ", super::start::host_name());
+    let others = entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "lock"));
+    others.filter(|path| *path != lock).filter_map(|path| record::open_plain(&path)).any(|file| {
+        let mut text = Vec::new();
+        file.take(holder.len() as u64).read_to_end(&mut text).is_ok() && text == holder.as_bytes()
+    })
+}
