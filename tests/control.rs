@@ -6,6 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -95,6 +96,69 @@ fn every_method_answers_through_both_framings() {
         assert_eq!(caller.receive(), None);
         assert!(!exists(&socket(&lab)), "removed on an orderly exit");
     }
+}
+
+/// What a program prints that is given lines on stdin; `None`, said loudly, where it is missing.
+fn by_pipe(program: &str, words: &[&str], lines: &str) -> Option<Vec<Value>> {
+    let child = Command::new(program).args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "{program}: {error}");
+            eprintln!("SKIPPED: no {program} on this machine");
+            return None;
+        }
+    };
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let replies = String::from_utf8(output.stdout).unwrap();
+    Some(replies.lines().map(|line| serde_json::from_str(line).expect("a reply is a line")).collect())
+}
+
+#[test]
+fn the_line_framing_needs_no_client_but_socat_or_nc() {
+    let lab = Lab::new();
+    let sup = start(&lab, &[FAKE, "echo-raw"]);
+    sup.wait_for_output("READY");
+    Caller::of(&lab).wait_for("ready");
+    let path = socket(&lab).into_os_string().into_string().unwrap();
+    let address = format!("UNIX-CONNECT:{path}");
+    let calls = [
+        ("ping", "{}"),
+        ("state", r#"{"deep":true}"#),
+        ("pid", "{}"),
+        ("wait", r#"{"for":"ready"}"#),
+        ("interrupt", "{}"),
+        ("inject", r#"{"bytes":"YQ=="}"#),
+        ("pause", "{}"),
+        ("resume", "{}"),
+        ("stats", "{}"),
+        ("metrics", "{}"),
+        ("restart", r#"{"mode":"fresh"}"#),
+        ("events", "{}"),
+        ("logs", r#"{"lines":3}"#),
+    ];
+    let lines: String = calls
+        .map(|(method, params)| {
+            format!("{{\"id\":\"{method}\",\"method\":\"{method}\",\"params\":{params}}}\n")
+        })
+        .concat();
+    for (program, words) in
+        [("socat", &["-t", "20", "-", &address][..]), ("nc", &["-N", "-w", "20", "-U", &path][..])]
+    {
+        let Some(replies) = by_pipe(program, words, &lines) else { continue };
+        for (method, _) in calls {
+            let own: Vec<_> = replies.iter().filter(|reply| reply["id"] == method).collect();
+            assert!(!own.is_empty() && own.iter().all(|reply| reply["ok"] == true), "{program}: {own:?}");
+        }
+    }
+    let stop = "{\"method\":\"stop\"}\n";
+    if let Some(replies) = by_pipe("socat", &["-t", "20", "-", &address], stop) {
+        assert_eq!(replies, [json!({"ok": true, "already": false})]);
+    } else {
+        Caller::of(&lab).get("stop", json!({}));
+    }
+    sup.end().assert_code(143);
 }
 
 #[test]
@@ -727,11 +791,13 @@ fn hostile_callers_all_at_once_hold_up_nobody() {
     let files = open_files(pid);
     let path = socket(&lab);
     let deep = [b"[".repeat(100_000), b"\n".to_vec()].concat();
-    let over = std::sync::atomic::AtomicBool::new(false);
+    let over = AtomicBool::new(false);
     let output = || good_output(&lab);
     let mut took = Vec::new();
     std::thread::scope(|scope| {
-        let is_over = || over.load(std::sync::atomic::Ordering::Relaxed);
+        // Also when an assertion fails: the scope waits for its threads.
+        let _ends = Ends(&over);
+        let is_over = || over.load(Ordering::Relaxed);
         let (path, deep) = (&path, &deep);
         // Silent ones, held; the well-behaved caller asks often enough not to be the most silent.
         let silent: Vec<_> = (0..300).filter_map(|_| caller::connect(path).ok()).collect();
@@ -762,7 +828,6 @@ fn hostile_callers_all_at_once_hold_up_nobody() {
             took.push(began.elapsed());
             sys::pause(Duration::from_millis(2));
         }
-        over.store(true, std::sync::atomic::Ordering::Relaxed);
         drop(silent);
     });
     took.sort_unstable();
@@ -779,6 +844,14 @@ fn hostile_callers_all_at_once_hold_up_nobody() {
     stop(sup, &mut one_more);
 }
 
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn good_output(lab: &Lab) -> u64 {
     Caller::of(lab).get("stats", json!({}))["output_bytes"].as_u64().unwrap()
 }
@@ -792,12 +865,12 @@ fn at_the_limit_of_callers_one_more_gets_in() {
     let stats = one_more.get("stats", json!({}));
     assert!(stats["callers"].as_u64() <= Some(256), "{stats}");
     assert!(stats["callers_dropped"].as_u64() >= Some(45), "{stats}");
-    drop(silent);
     drop(one_more);
-    // The first caller was the most silent of all.
-    assert_eq!(caller.receive().expect("it is told why")["error"]["code"], "TOO_MANY");
-    assert_eq!(caller.receive(), None);
-    stop(sup, &mut Caller::of(&lab)).assert_code(143);
+    let mut first = Caller::on(silent.into_iter().next().unwrap(), Framing::Lines);
+    assert_eq!(first.receive().expect("it is told why")["error"]["code"], "TOO_MANY");
+    assert_eq!(first.receive(), None);
+    // Who has asked for something before is worth more than who never did, however long ago that was.
+    stop(sup, &mut caller).assert_code(143);
 }
 
 #[test]

@@ -191,9 +191,11 @@ impl Server {
         came
     }
 
-    /// One that waits for an answer goes only when everybody does.
+    /// One that has made no request goes before one that has, one that waits for an answer only when
+    /// everybody does.
     fn close_most_silent(&mut self) -> bool {
-        let most_silent = self.callers.iter().min_by_key(|(_, c)| (c.held > 0, c.heard)).map(|(id, _)| *id);
+        let worth = |c: &Caller| (c.held > 0, c.is_known, c.heard);
+        let most_silent = self.callers.iter().min_by_key(|(_, c)| worth(c)).map(|(id, _)| *id);
         if let Some(id) = most_silent {
             // As far as it can be told without waiting.
             self.reply(id, &Reply::error(None, Code::TooMany, "there are too many callers"));

@@ -38,7 +38,11 @@ impl Caller {
             stream = connect(path).ok();
             stream.is_some()
         });
-        let stream = stream.expect("just made");
+        Caller::on(stream.expect("just made"), framing)
+    }
+
+    /// A connection that was made before.
+    pub fn on(stream: UnixStream, framing: Framing) -> Caller {
         stream.set_read_timeout(Some(LIMIT)).expect("a time-out");
         stream.set_write_timeout(Some(LIMIT)).expect("a time-out");
         Caller { stream, framing, seen: Vec::new() }
