@@ -250,6 +250,21 @@ fn a_stop_is_answered_first_and_a_second_one_is_no_hurry() {
 }
 
 #[test]
+fn a_stop_by_a_caller_makes_no_hurry_of_the_signal_that_follows() {
+    let lab = Lab::new();
+    let sup = Launch::run(&lab, [FAKE, "ignore", "15"]).with(["--grace", "60s"]).start();
+    sup.wait_for_output("READY");
+    let mut caller = Caller::of(&lab);
+    caller.get("stop", json!({}));
+    // As an orchestrator does after its own hook.
+    sup.signal(libc::SIGTERM);
+    sup.log.wait_for("signal_received");
+    assert!(pid_of(&caller.get("pid", json!({}))) > 0, "the agent still has its grace");
+    caller.get("stop", json!({"graceful": false}));
+    sup.end().assert_code(137);
+}
+
+#[test]
 fn a_spawn_that_fails_is_told_to_whoever_asked() {
     let lab = Lab::new();
     let agent = lab.write("agent", "#!/bin/sh\necho READY\nexec sleep 1000\n");

@@ -1,19 +1,19 @@
-//! How much of our time strangers may take: those that come in, and those that have not said anything
-//! sensible yet. A storm of them would otherwise use up our share of the processor, and then the
+//! How much of our processor time strangers may take: those that come in, and those that make their first
+//! request. A storm of them would otherwise use up our share of the processor, and then the
 //! kernel lets everybody wait, the agent and the well-behaved callers too.
 //!
-//! Strangers get a tenth of the time, and a little at once on credit. What is beyond waits in the
+//! Strangers get a thirtieth of a processor, and a little at once on credit. What is beyond waits in the
 //! listener's queue. Pure: the time comes in as an argument.
 
 use std::time::{Duration, Instant};
 
 /// One part in so many is theirs.
-const PART: u32 = 10;
+const PART: u32 = 30;
 /// What a quiet time saves up for them: some hundred callers that come at once.
 const CREDIT: Duration = Duration::from_millis(5);
-/// The door is shut at least so long: opening it for one caller at a time would cost more than the
-/// caller.
-const SHUT: Duration = Duration::from_millis(1);
+/// The door is shut at least so long: to look at who waits for each of them anew would cost more than
+/// they do.
+const SHUT: Duration = Duration::from_millis(5);
 
 pub struct Door {
     /// Before it, all credit is there; the further it lies ahead, the less.
@@ -26,9 +26,9 @@ impl Door {
         Door { spent_until: None, shut_until: None }
     }
 
-    /// Strangers have taken the time from `began` to `now`.
-    pub fn spend(&mut self, began: Instant, now: Instant) {
-        let cost = now.saturating_duration_since(began) * PART;
+    /// Strangers have taken so much of the processor's time.
+    pub fn spend(&mut self, taken: Duration, now: Instant) {
+        let cost = taken * PART;
         let spent_until = self.spent_until.map_or(now, |at| at.max(now)) + cost;
         self.spent_until = Some(spent_until);
         let overdrawn = (spent_until - now).saturating_sub(CREDIT * PART);
@@ -56,7 +56,7 @@ mod tests {
     const TURN: Duration = Duration::from_micros(100);
 
     #[test]
-    fn a_storm_gets_a_tenth_of_the_time_and_its_credit() {
+    fn a_storm_gets_its_part_and_its_credit() {
         let mut door = Door::new();
         let start = Instant::now();
         let (mut now, mut spent) = (start, Duration::ZERO);
@@ -68,13 +68,13 @@ mod tests {
                     now = at;
                 }
                 None => {
-                    door.spend(now, now + TURN);
                     now += TURN;
+                    door.spend(TURN, now);
                     spent += TURN;
                 }
             }
         }
-        let fair = Duration::from_secs(1) + CREDIT;
+        let fair = Duration::from_secs(10) / PART + CREDIT;
         assert!(spent > fair / 2 && spent <= fair + TURN, "{spent:?}");
     }
 
@@ -83,7 +83,7 @@ mod tests {
         let mut door = Door::new();
         let mut now = Instant::now();
         for _ in 0..10_000 {
-            door.spend(now, now + TURN);
+            door.spend(TURN, now);
             assert_eq!(door.opens_at(), None);
             now += TURN * PART;
         }
@@ -93,10 +93,9 @@ mod tests {
     fn a_turn_that_took_long_shuts_it_for_longer() {
         let mut door = Door::new();
         let now = Instant::now();
-        let began = now - Duration::from_millis(20);
-        door.spend(began, now);
+        door.spend(Duration::from_millis(20), now);
         let opens = door.opens_at().expect("it is overdrawn");
-        assert_eq!(opens - now, Duration::from_millis(150));
+        assert_eq!(opens - now, Duration::from_millis(15) * PART);
         door.open_if_due(opens);
         assert_eq!(door.opens_at(), None);
     }

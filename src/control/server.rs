@@ -23,8 +23,6 @@ const REST: Duration = Duration::from_secs(1);
 const BATCH: usize = 8;
 /// Answers of one turn are gathered up to here and sent together.
 const GATHERED: usize = 16 * 1024;
-/// Accepted in one go: whoever is in already does not wait for a storm at the door.
-const ACCEPTS: usize = 16;
 /// So many frames in a row that are no JSON come from no client: an answer to each would be the
 /// sender's way of keeping us busy.
 const NONSENSE_MOST: usize = 8;
@@ -119,12 +117,14 @@ impl Server {
     }
 
     pub fn listener(&self) -> Option<BorrowedFd<'_>> {
-        let is_open = self.resting.is_none() && self.door.opens_at().is_none();
+        let is_open = self.resting.is_none() && self.serves_strangers();
         is_open.then(|| self.listener.as_fd())
     }
 
     pub fn sources(&self) -> impl Iterator<Item = (CallerId, BorrowedFd<'_>, Want)> {
-        self.callers.iter().map(|(id, caller)| {
+        // Not even for their hang-ups, which would be told at once, again and again.
+        let are_served = |caller: &Caller| caller.is_known || self.serves_strangers();
+        self.callers.iter().filter(move |(_, caller)| are_served(caller)).map(|(id, caller)| {
             let want = match (caller.is_listened_to(), caller.out.is_empty()) {
                 (true, true) => Want::Read,
                 (true, false) => Want::Both,
@@ -154,41 +154,43 @@ impl Server {
         }
     }
 
-    /// From `began` until now this caller was served; while it has said nothing sensible, or is gone
-    /// already, that was a stranger's time.
-    pub fn spend(&mut self, id: CallerId, began: Instant) {
-        if self.callers.get(&id).is_none_or(|c| !c.is_known) {
-            self.door.spend(began, Instant::now());
-        }
+    /// One that has made no request yet: serving it is a stranger's time.
+    pub fn is_stranger(&self, id: CallerId) -> bool {
+        self.callers.get(&id).is_none_or(|caller| !caller.is_known)
     }
 
-    /// Callers that wait at the door. At the limit the longest-silent one without a request goes.
-    /// Hands back who came: most have said something already.
-    pub fn accept(&mut self, now: Instant) -> Vec<CallerId> {
-        let mut came = Vec::new();
-        for _ in 0..ACCEPTS {
-            match self.listener.accept() {
-                Ok(Some((stream, peer))) => {
-                    if self.callers.len() >= self.most_callers {
-                        self.close_most_silent();
-                    }
-                    self.next += 1;
-                    let id = CallerId(self.next);
-                    self.callers.insert(id, Caller::new(stream, peer, now));
-                    self.most = self.most.max(self.callers());
-                    came.push(id);
+    pub fn serves_strangers(&self) -> bool {
+        self.door.opens_at().is_none()
+    }
+
+    /// A stranger was served, and that took so much of the processor's time.
+    pub fn spend(&mut self, taken: Duration, now: Instant) {
+        self.door.spend(taken, now);
+    }
+
+    /// The next caller that waits at the door. At the limit the longest-silent one without a request
+    /// goes.
+    pub fn accept(&mut self, now: Instant) -> Option<CallerId> {
+        match self.listener.accept() {
+            Ok(Some((stream, peer))) => {
+                if self.callers.len() >= self.most_callers {
+                    self.close_most_silent();
                 }
-                Ok(None) => break,
-                Err(_) => {
-                    // EMFILE, ENFILE, ENOMEM: somebody silent makes room, else the listener rests.
-                    if !self.close_most_silent() {
-                        self.resting = Some(now + REST);
-                    }
-                    break;
+                self.next += 1;
+                let id = CallerId(self.next);
+                self.callers.insert(id, Caller::new(stream, peer, now));
+                self.most = self.most.max(self.callers());
+                Some(id)
+            }
+            Ok(None) => None,
+            Err(_) => {
+                // EMFILE, ENFILE, ENOMEM: somebody silent makes room, else the listener rests.
+                if !self.close_most_silent() {
+                    self.resting = Some(now + REST);
                 }
+                None
             }
         }
-        came
     }
 
     /// One that has made no request goes before one that has, one that waits for an answer only when

@@ -13,12 +13,15 @@
 //! | `sink`      | writing to an inherited descriptor without ever blocking             |
 //! | `procfs`    | who is alive, whose child, whose session                             |
 //! | `pidfd`     | waiting for processes that are not our children                      |
+//! | `clock`     | clocks that std has not got                                          |
 //! | `cgroup`    | the kernel's count of OOM kills                                      |
 //! | `lock`      | the file lock that decides who owns a session                        |
 //! | `socket`    | Unix sockets: modes, long paths, who is at the other end             |
+//! | `sched`     | short turns on a busy machine                                        |
 //! | `random`    | UUIDs                                                                |
 
 pub mod cgroup;
+pub mod clock;
 pub mod inherited;
 pub mod lock;
 pub mod pidfd;
@@ -26,6 +29,7 @@ pub mod poll;
 pub mod procfs;
 pub mod pty;
 pub mod random;
+pub mod sched;
 pub mod signals;
 pub mod sink;
 pub mod socket;

@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
@@ -47,19 +47,19 @@ pub fn process(pid: i32) -> Option<Process> {
     if !is_ours() {
         return None;
     }
-    parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+    let mut stat = [0u8; 1024];
+    parse(pid, read_short(&format!("/proc/{pid}/stat"), &mut stat)?)
+}
+
+/// A file that the kernel hands out in one read. Ancestry is looked up for every caller: no size is
+/// asked for, nothing allocated.
+fn read_short<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let length = fs::File::open(path).ok()?.read(buffer).ok()?;
+    Some(&buffer[..length])
 }
 
 pub fn parent_of(pid: i32) -> Option<i32> {
     process(pid).map(|p| p.parent)
-}
-
-/// Now, as [`Process::started`] counts.
-pub fn ticks() -> u64 {
-    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
-    let now = now.map_or(Duration::ZERO, Duration::from);
-    u64::try_from(now.as_micros() * u128::from(sysconf(libc::_SC_CLK_TCK, 100)) / 1_000_000)
-        .unwrap_or(u64::MAX)
 }
 
 /// The command name may hold spaces and parentheses: fields count from the last `)`.
@@ -130,12 +130,12 @@ pub fn usage(pid: i32) -> Option<Usage> {
         .collect();
     let ticks = fields.get(11)? + fields.get(12)?;
     Some(Usage {
-        cpu_ms: ticks * 1000 / sysconf(libc::_SC_CLK_TCK, 100),
+        cpu_ms: ticks * 1000 / super::clock::ticks_a_second(),
         rss_bytes: fields.get(21)? * sysconf(libc::_SC_PAGESIZE, 4096),
     })
 }
 
-fn sysconf(name: i32, usual: u64) -> u64 {
+pub(super) fn sysconf(name: i32, usual: u64) -> u64 {
     // SAFETY: a plain integer; an unknown name is answered with -1.
     let value = unsafe { libc::sysconf(name) };
     u64::try_from(value).ok().filter(|&n| n > 0).unwrap_or(usual)
@@ -149,9 +149,9 @@ pub fn open_files() -> u64 {
 
 /// The name of its program, at most 15 bytes.
 pub fn name(pid: i32) -> Option<Vec<u8>> {
-    let mut name = fs::read(format!("/proc/{pid}/comm")).ok()?;
-    name.pop_if(|last| *last == b'\n');
-    Some(name)
+    let mut name = [0u8; 64];
+    let name = read_short(&format!("/proc/{pid}/comm"), &mut name)?;
+    Some(name.strip_suffix(b"\n").unwrap_or(name).to_vec())
 }
 
 pub fn is_ignoring(pid: i32, signal: i32) -> bool {
@@ -185,6 +185,7 @@ pub fn variable(name: &str, value: &OsStr) -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use super::super::clock;
     use super::*;
 
     #[test]
@@ -197,10 +198,10 @@ mod tests {
 
     #[test]
     fn ticks_count_as_the_start_of_a_process_does() {
-        let before = ticks();
+        let before = clock::ticks();
         let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let started = process(child.id().cast_signed()).expect("it runs").started;
-        let after = ticks();
+        let after = clock::ticks();
         child.kill().unwrap();
         child.wait().unwrap();
         assert!((before..=after).contains(&started), "{before} {started} {after}");

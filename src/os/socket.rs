@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, bind, connect, getsockopt, socket};
 
-use super::procfs;
+use super::clock;
 
 /// Callers that have connected and are not accepted yet.
 const BACKLOG: i32 = 256;
@@ -25,7 +25,7 @@ pub struct Peer {
     pub pid: i32,
     pub uid: u32,
     pub gid: u32,
-    /// When it was let in, as [`procfs::ticks`] counts: a process of that pid that started later is
+    /// When it was let in, as [`clock::ticks`] counts: a process of that pid that started later is
     /// somebody else.
     pub since: u64,
 }
@@ -75,10 +75,7 @@ impl Listener {
             }
         };
         let who = getsockopt(&fd, PeerCredentials)?;
-        Ok(Some((
-            Stream(fd),
-            Peer { pid: who.pid(), uid: who.uid(), gid: who.gid(), since: procfs::ticks() },
-        )))
+        Ok(Some((Stream(fd), Peer { pid: who.pid(), uid: who.uid(), gid: who.gid(), since: clock::ticks() })))
     }
 }
 

@@ -15,12 +15,15 @@ use crate::control::access::Role;
 use crate::control::protocol::{self, Body, Code, Error, Id, Reply, Request};
 use crate::control::server::{CallerId, Heard, Server};
 use crate::log::{Event as LogEvent, Name};
+use crate::os::clock;
 use crate::os::poll::{Ready, Sources};
 use crate::os::socket::{Listener, Peer};
 use crate::policy::life::Event;
 
 /// How long callers may hold up the end by not reading their last answers.
 pub(super) const LAST_ANSWERS: Duration = Duration::from_millis(200);
+/// Let in at one go: whoever is in already does not wait for a storm at the door.
+const ACCEPTS: usize = 16;
 /// Requests that were none.
 const INVALID: &str = "invalid";
 
@@ -102,20 +105,34 @@ impl Calls {
 
 impl Supervisor {
     pub(super) fn on_listener(&mut self) {
-        let Some(calls) = &mut self.calls else { return };
-        for caller in calls.server.accept(Instant::now()) {
+        for _ in 0..ACCEPTS {
+            let Some(calls) = &mut self.calls else { return };
+            // Shut by what the last one cost.
+            if calls.server.listener().is_none() {
+                return;
+            }
+            let Some(caller) = calls.server.accept(Instant::now()) else { return };
             // One that has spoken already is heard, one that has gone already forgotten, at once.
             self.on_caller(caller, Ready { read: true, write: false, hung_up: false });
         }
     }
 
     pub(super) fn on_caller(&mut self, caller: CallerId, ready: Ready) {
-        let began = Instant::now();
         let Some(calls) = &mut self.calls else { return };
-        let heard = calls.server.on_ready(caller, ready, began);
+        let now = Instant::now();
+        if !calls.server.is_stranger(caller) {
+            let heard = calls.server.on_ready(caller, ready, now);
+            return self.on_heard(caller, heard);
+        }
+        if !calls.server.serves_strangers() {
+            // Others took the time of this turn. It is as ready when the door opens again.
+            return;
+        }
+        let began = clock::own_cpu_time();
+        let heard = calls.server.on_ready(caller, ready, now);
         self.on_heard(caller, heard);
         if let Some(calls) = &mut self.calls {
-            calls.server.spend(caller, began);
+            calls.server.spend(clock::own_cpu_time().saturating_sub(began), Instant::now());
         }
     }
 

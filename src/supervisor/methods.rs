@@ -209,7 +209,7 @@ impl Supervisor {
             (true, true) => Ok(Answer::Now(body)),
             (true, false) => {
                 self.tell_action("stop", peer);
-                Ok(Answer::AndThen(body, Event::StopAsked { sender: peer.pid }))
+                Ok(Answer::AndThen(body, Event::StopCalled))
             }
             (false, _) => {
                 self.tell_action("kill", peer);

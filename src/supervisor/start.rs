@@ -14,7 +14,7 @@ use super::{Charge, Session, Supervisor, now};
 use crate::log::{Event, Log, Name, Opening, Redactor};
 use crate::os::lock::{Lock, Taken};
 use crate::os::wait::How;
-use crate::os::{random, signals, sink, wait};
+use crate::os::{random, sched, signals, sink, wait};
 use crate::policy::crash::{Numbers, OnClean, OnHalt, Restart};
 use crate::policy::life::{Effect, Life, Next, Rules};
 use crate::screen::tail::Tail;
@@ -82,6 +82,7 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     let session = Session { settings, record, next: None, record_failed: false, _lock: lock };
     let (mut supervisor, first) = Supervisor::new(Charge::Run(Box::new(session)), rules, log, console, inbox);
     supervisor.calls = calls;
+    sched::take_short_turns();
     Ok(supervisor.live(first))
 }
 

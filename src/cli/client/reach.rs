@@ -1,4 +1,5 @@
-//! Which socket is meant: `--socket`, else SESSION, else `$AGENTSUP_SOCKET`, else the only live one.
+//! Which socket is meant: `--socket`, else SESSION, else `$AGENTSUP_SOCKET`, else `$AGENTSUP_SESSION`, else
+//! the only live one.
 
 use std::path::PathBuf;
 
@@ -35,9 +36,15 @@ pub fn find(reach: &Reach, world: &World) -> Result<PathBuf, Failure> {
             named(session, &sessions::dirs(reach.dir.as_deref(), world))
         }
         // A directory that was asked for by name comes before what the surroundings say.
-        (None, None) => match world.var("AGENTSUP_SOCKET").filter(|_| reach.dir.is_none()) {
-            Some(socket) => Ok(world.started_in.join(socket)),
-            None => only_one(&sessions::dirs(reach.dir.as_deref(), world)),
+        (None, None) if reach.dir.is_some() => only_one(&sessions::dirs(reach.dir.as_deref(), world)),
+        (None, None) => match (world.var("AGENTSUP_SOCKET"), world.var("AGENTSUP_SESSION")) {
+            (Some(socket), _) => Ok(world.started_in.join(socket)),
+            (None, Some(session)) => {
+                let session = session.to_string_lossy();
+                id::check(&session).map_err(|why| Failure::usage(format!("$AGENTSUP_SESSION: {why}")))?;
+                named(&session, &sessions::dirs(None, world))
+            }
+            (None, None) => only_one(&sessions::dirs(None, world)),
         },
     }
 }

@@ -56,6 +56,9 @@ fn the_first_that_says_which_socket_decides() {
     assert_eq!(find(&reach(Some("x.sock"), None, None), &all).unwrap(), Path::new("/w/x.sock"));
     assert_eq!(find(&reach(None, Some("a"), None), &all).unwrap(), sock(&dir, "a"));
     assert_eq!(find(&reach(None, None, None), &all).unwrap(), named);
+    let said = world(&[("AGENTSUP_DIR", &dir.0), ("AGENTSUP_SESSION", Path::new("b"))]);
+    assert_eq!(find(&reach(None, None, None), &said).unwrap(), sock(&dir, "b"));
+    assert_eq!(find(&reach(None, None, Some(&other.0)), &said).unwrap(), sock(&other, "c"));
     assert_eq!(find(&reach(None, None, Some(&other.0)), &all).unwrap(), sock(&other, "c"));
     assert_eq!(find(&reach(None, Some("b"), None), &place).unwrap(), sock(&dir, "b"));
 

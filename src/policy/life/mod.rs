@@ -161,10 +161,9 @@ impl Life {
             | (Restarting { .. } | Waiting { .. } | Asking | Halted | Telling { .. }, KillAsked) => {
                 self.kill(now)
             }
-            (Clearing { .. } | Preparing { .. } | Starting { .. } | Running { .. }, TerminalGone)
-            | (Restarting { .. } | Waiting { .. } | Asking | Halted | Telling { .. }, TerminalGone) => {
-                self.hang_up(now)
-            }
+            (Clearing { .. } | Preparing { .. } | Starting { .. }, TerminalGone | StopCalled)
+            | (Running { .. } | Restarting { .. } | Waiting { .. }, TerminalGone | StopCalled)
+            | (Asking | Halted | Telling { .. }, TerminalGone | StopCalled) => self.stop_patiently(now),
             (Stopping { .. }, event) => self.while_stopping(event, now),
 
             // Too early, too late, or not of interest; one row a phase.

@@ -56,7 +56,8 @@ impl Life {
         effects
     }
 
-    pub(super) fn hang_up(&mut self, now: Now) -> Vec<Effect> {
+    /// A signal that comes after this is the first one, and hurries nobody.
+    pub(super) fn stop_patiently(&mut self, now: Now) -> Vec<Effect> {
         self.begin_stop(Ending::OfAgent, None, now)
     }
 
@@ -99,8 +100,9 @@ impl Life {
             Event::StopAsked { sender } => {
                 let request = Request { sender, at: now.at };
                 match asked {
-                    // The agent had ended by itself, or its time was up: TERM has gone out, the
-                    // grace runs, and this is the first that anybody asked.
+                    // The agent had ended by itself, its time was up, or a caller asked (an
+                    // orchestrator's hook before the orchestrator's own TERM): TERM has gone out, the
+                    // grace runs, and this is the first signal.
                     None => {
                         *asked = Some(request);
                         vec![]
@@ -126,6 +128,7 @@ impl Life {
             | Event::Prepared { .. }
             | Event::ExecDone { .. }
             | Event::TerminalGone
+            | Event::StopCalled
             | Event::SpawnFailed { .. }
             | Event::Exited(_)
             | Event::Retry

@@ -98,6 +98,8 @@ pub enum Event {
     /// Nobody is at the terminal any more: a stop, but never impatience, because a closing window
     /// says so several times.
     TerminalGone,
+    /// By a caller: asked twice it is no hurry, there is `KillAsked` for that.
+    StopCalled,
     /// The operator wants it started again, now that nothing runs.
     Retry,
     /// A caller wants it started again, whether it runs or not.

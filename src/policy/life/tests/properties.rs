@@ -60,6 +60,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1 => Just(Event::KillAsked),
         1 => Just(Event::Quit),
         1 => Just(Event::TerminalGone),
+        1 => Just(Event::StopCalled),
         1 => (0..2).prop_map(|sender| Event::StopAsked { sender }),
     ]
 }
