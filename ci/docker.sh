@@ -75,14 +75,15 @@ code_is() {
 started() {
     docker run -d --name "$1" --network=none "${@:3}" >/dev/null
     said "$1" "$2"
-    namespace=$(pid_namespace "$1")
+    namespace=$(namespace_of "$1" pid)
 }
 # said NAME WORD: waits until the container has.
 said() {
     has_said() { docker logs "$1" 2>&1 | grep -q -- "$2"; }
     wait_for 20 has_said "$1" "$2" || fail "$1 never said '$2'" "$(docker logs "$1" 2>&1)"
 }
-pid_namespace() { readlink "/proc/$(docker inspect -f '{{.State.Pid}}' "$1")/ns/pid"; }
+# namespace_of NAME KIND
+namespace_of() { readlink "/proc/$(docker inspect -f '{{.State.Pid}}' "$1")/ns/$2"; }
 
 # stopped NAME [ARGS…]: `docker stop`; $took ms, $code, $logs; the container is removed.
 stopped() {
