@@ -19,7 +19,7 @@ finish() {
     fi
     tmux -S "$dir/tmux" kill-server 2>/dev/null || true
     mount | awk -v dir="$dir/" 'index($3, dir) == 1 { print $3 }' | sort -r | xargs -r umount 2>/dev/null || true
-    rm -rf "$dir" || true
+    rm -rf --one-file-system "$dir" || true
 }
 trap finish EXIT
 
@@ -27,11 +27,11 @@ trap finish EXIT
 # back: without it the whole check is skipped.
 engine() {
     [[ ${CI:-} != true ]] || { need "$@"; return; }
-    type -P "$1" >/dev/null || skip_all "there is no $1 (package $2)"
+    type -P "$1" >/dev/null || skip_all "there is no $1 (package $2); with CI=true it is installed"
 }
 
 skip_all() {
-    printf '\n%s: SKIPPED, NOTHING WAS CHECKED: %s; with CI=true it is installed\n' "${0##*/}" "$1" >&2
+    printf '\n%s: SKIPPED, NOTHING WAS CHECKED: %s\n' "${0##*/}" "$1" >&2
     exit 0
 }
 
