@@ -7,7 +7,7 @@ FROM ${AGENTSUP} AS agentsup
 
 FROM ${BASE}
 ARG INSTALL="npm install --global @anthropic-ai/claude-code"
-RUN ${INSTALL}
+RUN eval "${INSTALL}"
 COPY --from=agentsup /agentsup /agentsup
 # A named volume takes owner and mode from the directory that it covers: so any uid may use it.
 RUN mkdir -p /run/agentsup /workspace && chmod 1777 /run/agentsup
