@@ -76,3 +76,14 @@ install_packages() {
     fi
     DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y --no-install-recommends "$@" >/dev/null
 }
+
+# python_with NAME PACKAGE…: leaves in $python the bin directory of a venv that has the packages; it is
+# kept for the next time.
+python_with() {
+    python=${XDG_CACHE_HOME:-$HOME/.cache}/agentsup-ci/$1/bin
+    [[ ! -e $python/.complete ]] || return 0
+    need python3 python3
+    python3 -m venv "${python%/bin}" 2>/dev/null || { install_packages python3-venv && python3 -m venv "${python%/bin}"; }
+    "$python/pip" install --quiet "${@:2}"
+    touch "$python/.complete"
+}

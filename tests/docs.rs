@@ -10,7 +10,8 @@ use agentsup::cli::config;
 use agentsup::log::Name;
 use agentsup::policy::crash::Numbers;
 
-const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/behaviour.md"];
+const DOCUMENTS: [&str; 5] =
+    ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/behaviour.md", "container/README.md"];
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -256,14 +257,18 @@ fn the_list_of_variables_is_the_one_in_the_code() {
 }
 
 /// Options of other programs that the documents speak of.
-const FOREIGN: [&str; 11] = [
+const FOREIGN: [&str; 15] = [
     "--all-targets",
     "--check",
     "--example",
     "--path",
     "--release",
     "--target", // so far cargo
-    "--rm",     // docker
+    "--build",
+    "--build-arg",
+    "--from",
+    "--init",
+    "--rm",     // so far docker
     "--last",   // codex
     "--resume", // claude
     "--session-id",

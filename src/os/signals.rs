@@ -7,6 +7,7 @@
 use std::io;
 use std::iter::repeat_n;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use nix::fcntl::OFlag;
@@ -44,6 +45,19 @@ static WOKEN: AtomicBool = AtomicBool::new(false);
 /// The reading end.
 pub struct Inbox {
     pipe: OwnedFd,
+}
+
+/// Lets the usual signals end a process that is PID 1 and catches none: the kernel keeps from it
+/// what it leaves to the default, and a followed log would hear neither Ctrl-C nor `docker stop`.
+pub fn end_us_even_as_pid_1() {
+    if std::process::id() != 1 {
+        return;
+    }
+    let always = Arc::new(AtomicBool::new(true));
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+        // Without its handler it is only deaf, as it was before.
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&always));
+    }
 }
 
 /// Catches every signal that can be caught and unblocks all of them. From here on nothing but

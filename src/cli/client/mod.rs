@@ -20,6 +20,7 @@ use super::world::World;
 use super::{Failure, print, show_help};
 use crate::control::protocol::{Call, Code};
 use crate::control::{CallError, Client};
+use crate::os::signals;
 
 pub mod args;
 mod health;
@@ -150,6 +151,7 @@ fn asking<V: args::Client>(
         return show_help(Some(V::NAME));
     }
     let mut verb: V = words::through_argh(V::NAME, &cut)?;
+    signals::end_us_even_as_pid_1();
     let caller = Caller::read(verb.common(), texts, World::look()?)?;
     act(verb, &caller).or_else(|trouble| {
         let failure = trouble.failure();
