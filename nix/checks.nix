@@ -38,7 +38,10 @@ let
       }
       // wrong;
     };
-  holds = config: lib.all (one: one.assertion) config.assertions;
+  # A machine without disks and a boot loader fails assertions of NixOS itself.
+  holds =
+    config:
+    !lib.any (one: !one.assertion && lib.hasPrefix "services.agentsup" one.message) config.assertions;
   # Whether a configuration is refused when its unit is asked for.
   refused =
     name: wrong:
@@ -89,7 +92,7 @@ let
         imports = [ ../examples/nixos.nix ];
         systemd.services.agentsup-plan.serviceConfig.ProtectSystem = "strict";
       }).systemd.services.agentsup-plan.serviceConfig.ProtectSystem == "strict";
-    "the agent finds what its user finds" = plan.path == [
+    "the agent finds what its user finds" = lib.all (dir: builtins.elem dir plan.path) [
       "/etc/profiles/per-user/agent"
       "/run/current-system/sw"
     ];
@@ -117,15 +120,16 @@ in
   # Its entrypoint is in the image, under the name that the image gives it, and runs without the rest.
   container = pkgs.runCommand "agentsup-container" { nativeBuildInputs = [ pkgs.python3 ]; } ''
     ${container} | tar -x
-    python3 - <<'END' >program
-    import json, tarfile
+    python3 - <<'END' >layers
+    import json
     image = json.load(open("manifest.json"))[0]
-    for layer in image["Layers"]:
-        tarfile.open(layer).extractall("root")
     program, *rest = json.load(open(image["Config"]))["config"]["Entrypoint"]
     assert rest == ["run", "--"], rest
-    print("root" + program)
+    open("program", "w").write("root" + program)
+    print(*image["Layers"], sep="\n")
     END
+    mkdir root
+    while read -r layer; do tar -x -f "$layer" -C root; done <layers
     "$(cat program)" --version | tee $out
   '';
 

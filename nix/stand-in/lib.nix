@@ -3,7 +3,6 @@ let
   inherit (builtins)
     any
     attrNames
-    concatMap
     concatStringsSep
     listToAttrs
     map
@@ -20,44 +19,20 @@ let
     start >= 0 && substring start (-1) text == suffix;
   nameValuePair = name: value: { inherit name value; };
 
-  # A set of files here: the paths in it, and those that are taken out again.
-  fileset =
-    let
-      asSet =
-        files:
-        if files ? within then
-          files
-        else if pathExists files then
-          {
-            within = [ (toString files) ];
-            without = [ ];
-          }
-        else
-          throw "fileset: ${toString files} does not exist";
-      below = path: dir: path == dir || hasPrefix "${dir}/" path;
-    in
-    {
-      unions = sets: {
-        within = concatMap (set: (asSet set).within) sets;
-        without = concatMap (set: (asSet set).without) sets;
+  # A set of files here is the list of its paths.
+  fileset = {
+    unions = map (path: if pathExists path then toString path else throw "fileset: no ${toString path}");
+    toSource =
+      { root, fileset }:
+      let
+        below = path: dir: path == dir || hasPrefix "${dir}/" path;
+      in
+      builtins.path {
+        name = "source";
+        path = root;
+        filter = path: _type: any (wanted: below path wanted || below wanted path) fileset;
       };
-      difference = files: less: {
-        inherit (asSet files) within;
-        without = (asSet files).without ++ (asSet less).within;
-      };
-      toSource =
-        { root, fileset }:
-        let
-          set = asSet fileset;
-        in
-        builtins.path {
-          name = "source";
-          path = root;
-          filter =
-            path: _type:
-            any (wanted: below path wanted || below wanted path) set.within && !any (below path) set.without;
-        };
-    };
+  };
 
   modules = import ./modules.nix { inherit lib; };
 
