@@ -12,7 +12,8 @@
         "x86_64-linux"
         "aarch64-linux"
       ];
-      each = make: lib.genAttrs systems (system: make nixpkgs.legacyPackages.${system} self.packages.${system});
+      each =
+        make: lib.genAttrs systems (system: make nixpkgs.legacyPackages.${system} self.packages.${system});
     in
     {
       packages = each (

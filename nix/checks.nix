@@ -46,15 +46,15 @@ let
   refused =
     name: wrong:
     !(builtins.tryEval (
-      builtins.deepSeq (session name wrong).systemd.services."agentsup-${name}".serviceConfig.ExecStart true
+      builtins.deepSeq (session name wrong).systemd.services."agentsup-${name}".serviceConfig.ExecStart
+        true
     )).success;
 
   claims = {
     "ExecStart: this package, this session, flags that fit the unit" =
-      lib.hasPrefix ''"${lib.getExe agentsup}" "run" "--session" "plan" "--dir" "/var/lib/agentsup/plan" "--grace" "8s" "--config" "''
-        plan.serviceConfig.ExecStart;
+      lib.hasPrefix ''"${lib.getExe agentsup}" "run" "--session" "plan" "--dir" "/var/lib/agentsup/plan" "--grace" "8s" "--config" "'' plan.serviceConfig.ExecStart;
     "ExecStart: the command stands behind --, word by word" =
-      lib.hasSuffix '' "--" "claude" "--model" "opus"'' plan.serviceConfig.ExecStart;
+      lib.hasSuffix ''"--" "claude" "--model" "opus"'' plan.serviceConfig.ExecStart;
     "it reports readiness, and only the main process may" =
       plan.serviceConfig.Type == "notify" && plan.serviceConfig.NotifyAccess == "main";
     "it has a watchdog" = plan.serviceConfig.WatchdogSec == 30;
@@ -78,15 +78,16 @@ let
       && plan.serviceConfig.CapabilityBoundingSet == ""
       && plan.serviceConfig.PrivateDevices
       && plan.serviceConfig.ProtectSystem == "full";
-    "an agent may still have a sandbox and a JIT of its own" = !lib.any (name: plan.serviceConfig ? ${name}) [
-      "MemoryDenyWriteExecute"
-      "ProcSubset"
-      "ProtectKernelLogs"
-      "ProtectKernelTunables"
-      "ProtectProc"
-      "RestrictNamespaces"
-      "SystemCallFilter"
-    ];
+    "an agent may still have a sandbox and a JIT of its own" =
+      !lib.any (name: plan.serviceConfig ? ${name}) [
+        "MemoryDenyWriteExecute"
+        "ProcSubset"
+        "ProtectKernelLogs"
+        "ProtectKernelTunables"
+        "ProtectProc"
+        "RestrictNamespaces"
+        "SystemCallFilter"
+      ];
     "hardening is a default" =
       (evaluate {
         imports = [ ../examples/nixos.nix ];
@@ -102,8 +103,7 @@ let
     "a session with an unknown option is refused" = refused "s" { comand = "claude"; };
     "a session with a wrong type is refused" = refused "s" { grace = "8s"; };
     "a right one is not" = !refused "s" { };
-    "without sessions there is nothing" =
-      (evaluate { }).systemd.services.agentsup-plan or null == null;
+    "without sessions there is nothing" = (evaluate { }).systemd.services.agentsup-plan or null == null;
   };
   broken = builtins.filter (name: !claims.${name}) (builtins.attrNames claims);
 in

@@ -21,7 +21,9 @@ let
 
   # A set of files here is the list of its paths.
   fileset = {
-    unions = map (path: if pathExists path then toString path else throw "fileset: no ${toString path}");
+    unions = map (
+      path: if pathExists path then toString path else throw "fileset: no ${toString path}"
+    );
     toSource =
       { root, fileset }:
       let
@@ -46,7 +48,9 @@ let
       ;
     inherit (builtins) all any mapAttrs;
     assertMsg = condition: message: condition || throw message;
-    concatMapStringsSep = sep: f: list: concatStringsSep sep (map f list);
+    concatMapStringsSep =
+      sep: f: list:
+      concatStringsSep sep (map f list);
     genAttrs = names: f: listToAttrs (map (name: nameValuePair name (f name)) names);
     getExe = package: "${package}/bin/${package.meta.mainProgram}";
     importTOML = file: builtins.fromTOML (builtins.readFile file);

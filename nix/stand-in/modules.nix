@@ -95,7 +95,10 @@ let
           throw "${showPath path} is no attribute set"
         else
           lib.genAttrs defined (
-            name: valueOf (path ++ [ name ]) { type = if isFunction element then element name else element; } (raw name)
+            name:
+            valueOf (path ++ [ name ]) { type = if isFunction element then element name else element; } (
+              raw name
+            )
           );
     };
   submodule =
@@ -135,7 +138,13 @@ let
   collect =
     arguments: module:
     let
-      set = if isFunction module then module arguments else if isAttrs module then module else import module;
+      set =
+        if isFunction module then
+          module arguments
+        else if isAttrs module then
+          module
+        else
+          import module;
       plain = if isFunction set then set arguments else set;
       bare = removeAttrs plain [ "imports" ];
     in
@@ -158,7 +167,10 @@ let
   isOption = value: value._type or "" == "option";
   mergeOptions =
     a: b:
-    a // mapAttrs (name: value: if a ? ${name} && !isOption value then mergeOptions a.${name} value else value) b;
+    a
+    // mapAttrs (
+      name: value: if a ? ${name} && !isOption value then mergeOptions a.${name} value else value
+    ) b;
 
   # mkIf of a set, as a set of mkIf: names are known before the condition is, which may depend on them.
   pushDown =

@@ -5,9 +5,7 @@
 { modules }:
 let
   inherit (lib) mkOption types;
-  option =
-    type: default:
-    mkOption { inherit type default; };
+  option = type: default: mkOption { inherit type default; };
   names = option (types.listOf types.str) [ ];
   # systemd's own words; NixOS leaves checking them to systemd.
   section = option (types.attrsOf types.anything) { };
@@ -29,12 +27,21 @@ let
   text =
     service:
     let
-      value = v: if v == true then "true" else if v == false then "false" else toString v;
+      value =
+        v:
+        if v == true then
+          "true"
+        else if v == false then
+          "false"
+        else
+          toString v;
       lines =
         set:
         lib.concatStringsSep "\n" (
           builtins.concatLists (
-            lib.mapAttrsToList (name: v: map (v: "${name}=${value v}") (if builtins.isList v then v else [ v ])) set
+            lib.mapAttrsToList (
+              name: v: map (v: "${name}=${value v}") (if builtins.isList v then v else [ v ])
+            ) set
           )
         );
       unit = {

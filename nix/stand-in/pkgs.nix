@@ -47,9 +47,9 @@ let
       meta,
     }:
     # nixpkgs fetches crates by the lock file's checksums; a dependency from git has none.
-    assert builtins.all (crate: lib.hasPrefix "registry+" (crate.source or "registry+")) (
-      lib.importTOML cargoLock.lockFile
-    ).package;
+    assert builtins.all (
+      crate: lib.hasPrefix "registry+" (crate.source or "registry+")
+    ) (lib.importTOML cargoLock.lockFile).package;
     assert checkType == "debug";
     run "${pname}-${version}" { inherit nativeCheckInputs; } ''
       cp -r --no-preserve=mode ${src} source
@@ -77,7 +77,10 @@ let
         run "${name}.tar"
           {
             inherit contents;
-            exportReferencesGraph = builtins.concatMap (content: [ "closure-${content.name}" content ]) contents;
+            exportReferencesGraph = builtins.concatMap (content: [
+              "closure-${content.name}"
+              content
+            ]) contents;
             description = builtins.toJSON {
               architecture = "amd64";
               os = "linux";
@@ -113,52 +116,54 @@ let
       chmod +x "$out"
     '';
 
-  pkgs = lib.genAttrs [
-    "binutils"
-    "cargo"
-    "clippy"
-    "nixfmt-tree"
-    "nodejs"
-    "procps"
-    "python3"
-    "rust-analyzer"
-    "rustc"
-    "rustfmt"
-    "shellcheck"
-    "tmux"
-    "util-linux"
-  ] named // {
-    inherit callPackage lib writeText;
-    runCommand = run;
-    mkShell = { packages }: run "shell" { inherit packages; } ''mkdir "$out"'';
-    pkgsStatic.callPackage =
-      file: arguments: callPackage file ({ rustPlatform = { inherit buildRustPackage; }; } // arguments);
-    dockerTools = {
-      inherit streamLayeredImage;
-      caCertificates = named "ca-certificates";
-      fakeNss = named "fake-nss";
+  pkgs =
+    lib.genAttrs [
+      "binutils"
+      "cargo"
+      "clippy"
+      "nixfmt-tree"
+      "nodejs"
+      "procps"
+      "python3"
+      "rust-analyzer"
+      "rustc"
+      "rustfmt"
+      "shellcheck"
+      "tmux"
+      "util-linux"
+    ] named
+    // {
+      inherit callPackage lib writeText;
+      runCommand = run;
+      mkShell = { packages }: run "shell" { inherit packages; } ''mkdir "$out"'';
+      pkgsStatic.callPackage =
+        file: arguments: callPackage file ({ rustPlatform = { inherit buildRustPackage; }; } // arguments);
+      dockerTools = {
+        inherit streamLayeredImage;
+        caCertificates = named "ca-certificates";
+        fakeNss = named "fake-nss";
+      };
+      # Tables of plain values, two deep: a JSON value of this kind is one of TOML too.
+      formats.toml = _: {
+        type = with lib.types; attrsOf (attrsOf (either (listOf anything) anything));
+        generate =
+          name: tables:
+          writeText name (
+            lib.concatStringsSep "\n" (
+              lib.mapAttrsToList (
+                table: values:
+                "[${table}]\n"
+                + lib.concatStringsSep "" (
+                  lib.mapAttrsToList (key: value: "${key} = ${builtins.toJSON value}\n") values
+                )
+              ) tables
+            )
+          );
+      };
+      stdenv = {
+        hostPlatform = { inherit system; };
+        buildPlatform.canExecute = platform: platform.system == system;
+      };
     };
-    # Tables of plain values, two deep: a JSON value of this kind is one of TOML too.
-    formats.toml = _: {
-      type = with lib.types; attrsOf (attrsOf (either (listOf anything) anything));
-      generate =
-        name: tables:
-        writeText name (
-          lib.concatStringsSep "\n" (
-            lib.mapAttrsToList (
-              table: values:
-              "[${table}]\n"
-              + lib.concatStringsSep "" (
-                lib.mapAttrsToList (key: value: "${key} = ${builtins.toJSON value}\n") values
-              )
-            ) tables
-          )
-        );
-    };
-    stdenv = {
-      hostPlatform = { inherit system; };
-      buildPlatform.canExecute = platform: platform.system == system;
-    };
-  };
 in
 pkgs
