@@ -103,6 +103,7 @@ let
     "a session with an unknown option is refused" = refused "s" { comand = "claude"; };
     "a session with a wrong type is refused" = refused "s" { grace = "8s"; };
     "a right one is not" = !refused "s" { };
+    "an image can have an agent too" = container.override { contents = [ pkgs.tmux ]; } != container;
     "without sessions there is nothing" = (evaluate { }).systemd.services.agentsup-plan or null == null;
   };
   broken = builtins.filter (name: !claims.${name}) (builtins.attrNames claims);
@@ -135,7 +136,7 @@ in
 
   # The units, for whoever wants to look at them.
   module =
-    assert lib.assertMsg (broken == [ ]) "nix/module.nix: not so: ${lib.concatStringsSep "; " broken}";
+    assert lib.assertMsg (broken == [ ]) "not so: ${lib.concatStringsSep "; " broken}";
     pkgs.runCommand "agentsup-units"
       {
         plan = example.systemd.units."agentsup-plan.service".text;
