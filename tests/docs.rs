@@ -10,8 +10,14 @@ use agentsup::cli::config;
 use agentsup::log::Name;
 use agentsup::policy::crash::Numbers;
 
-const DOCUMENTS: [&str; 5] =
-    ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/behaviour.md", "container/README.md"];
+const DOCUMENTS: [&str; 6] = [
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "docs/behaviour.md",
+    "docs/nix.md",
+    "container/README.md",
+];
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -241,6 +247,17 @@ fn config_examples_are_accepted_and_the_full_one_holds_the_defaults() {
     }
 }
 
+#[test]
+fn the_options_of_a_nixos_session_are_those_of_the_module() {
+    let module = read("nix/module.nix");
+    let (_, session) = module.split_once("  session =\n").unwrap();
+    let (session, _) = session.split_once("config.settings.run =").unwrap();
+    let built = session.lines().filter_map(|line| line.trim().strip_suffix(" = mkOption {"));
+    let built = built.map(str::to_owned).collect();
+    let nix = read("docs/nix.md");
+    assert_same(&first_cells(section(&nix, "## NixOS")), &built, "docs/nix.md, options of a session");
+}
+
 /// The defaults stand as a list in the source; nothing else can be asked for them.
 #[test]
 fn the_list_of_variables_is_the_one_in_the_code() {
@@ -257,7 +274,7 @@ fn the_list_of_variables_is_the_one_in_the_code() {
 }
 
 /// Options of other programs that the documents speak of.
-const FOREIGN: [&str; 15] = [
+const FOREIGN: [&str; 16] = [
     "--all-targets",
     "--check",
     "--example",
@@ -268,9 +285,10 @@ const FOREIGN: [&str; 15] = [
     "--build-arg",
     "--from",
     "--init",
-    "--rm",     // so far docker
-    "--last",   // codex
-    "--resume", // claude
+    "--rm",    // so far docker
+    "--last",  // codex
+    "--model", // claude
+    "--resume",
     "--session-id",
     "--opt", // `--opt=value`
 ];
