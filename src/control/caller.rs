@@ -11,8 +11,8 @@ use crate::os::socket::{Moved, Peer, Stream};
 
 /// Below this a caller is listened to: one that does not read its answers would only ask for more.
 const ASK_ROOM: usize = 64 * 1024;
-/// Answered in one go before the other sources have their turn.
-const BATCH: usize = 8;
+/// Heard in one go before the others have their turn.
+const BATCH: usize = 1;
 /// So many frames in a row that are no JSON come from no client: an answer to each would be the
 /// sender's way of keeping us busy.
 const NONSENSE_MOST: usize = 8;

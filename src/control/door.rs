@@ -1,5 +1,5 @@
-//! How much of our processor time strangers may take: those that come in, and those that make their first
-//! request. A storm of them would otherwise use up our share of the processor, and then the
+//! How much of our processor time strangers may take: to be let in, to be heard until their first
+//! request, to be recognised. A storm of them would otherwise use up our share of the processor, and then the
 //! kernel lets everybody wait, the agent and the well-behaved callers too.
 //!
 //! Strangers get a thirtieth of a processor, and a little at once on credit. What is beyond waits in the
@@ -14,6 +14,8 @@ const CREDIT: Duration = Duration::from_millis(5);
 /// The door is shut at least so long: to look at who waits for each of them anew would cost more than
 /// they do.
 const SHUT: Duration = Duration::from_millis(5);
+/// And at most so long, whatever was spent: somebody who means well may be waiting.
+const SHUT_MOST: Duration = Duration::from_millis(50);
 
 pub struct Door {
     /// Before it, all credit is there; the further it lies ahead, the less.
@@ -29,7 +31,8 @@ impl Door {
     /// Strangers have taken so much of the processor's time.
     pub fn spend(&mut self, taken: Duration, now: Instant) {
         let cost = taken * PART;
-        let spent_until = self.spent_until.map_or(now, |at| at.max(now)) + cost;
+        let most = now + CREDIT * PART + SHUT_MOST;
+        let spent_until = (self.spent_until.map_or(now, |at| at.max(now)) + cost).min(most);
         self.spent_until = Some(spent_until);
         let overdrawn = (spent_until - now).saturating_sub(CREDIT * PART);
         if !overdrawn.is_zero() {
@@ -90,12 +93,16 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_took_long_shuts_it_for_longer() {
+    fn what_took_long_shuts_it_for_longer_but_never_for_long() {
         let mut door = Door::new();
         let now = Instant::now();
-        door.spend(Duration::from_millis(20), now);
+        door.spend(CREDIT + Duration::from_millis(1), now);
+        assert_eq!(door.opens_at(), Some(now + Duration::from_millis(1) * PART));
+        for _ in 0..100 {
+            door.spend(Duration::from_secs(1), now);
+        }
         let opens = door.opens_at().expect("it is overdrawn");
-        assert_eq!(opens - now, Duration::from_millis(15) * PART);
+        assert_eq!(opens - now, SHUT_MOST);
         door.open_if_due(opens);
         assert_eq!(door.opens_at(), None);
     }

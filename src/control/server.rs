@@ -13,7 +13,7 @@ use super::door::Door;
 use super::protocol::{Code, Reply};
 use super::{BUFFERS_MAX, CALLERS_MAX, HALF_SENT_MAX, PENDING_MAX, STREAM_MAX, UNREAD_MAX};
 use crate::os::poll::{Ready, Want};
-use crate::os::socket::{Listener, Peer};
+use crate::os::socket::{Listener, Peer, PeerLife};
 
 /// Out of descriptors with nobody to close: the machine may have run out of them, and no event tells
 /// that it has some again.
@@ -35,6 +35,8 @@ pub struct Server {
     answered: Vec<CallerId>,
     /// What all callers' buffers hold.
     memory: usize,
+    /// Who has its turn first.
+    first: CallerId,
     next: u64,
     most: u64,
     dropped: u64,
@@ -52,6 +54,7 @@ impl Server {
             callers: BTreeMap::new(),
             answered: Vec::new(),
             memory: 0,
+            first: CallerId(0),
             next: 0,
             most: 0,
             dropped: 0,
@@ -80,8 +83,8 @@ impl Server {
     pub fn sources(&self) -> impl Iterator<Item = (CallerId, BorrowedFd<'_>, Want)> {
         // Not even for their hang-ups, which would be told at once, again and again.
         let are_served = |caller: &Caller| caller.is_known || self.serves_strangers();
-        self.callers
-            .iter()
+        let from_first = self.callers.range(self.first..).chain(self.callers.range(..self.first));
+        from_first
             .filter(move |(_, caller)| are_served(caller))
             .map(|(id, caller)| (*id, caller.stream.as_fd(), caller.wants()))
     }
@@ -144,10 +147,10 @@ impl Server {
         }
     }
 
-    /// One that has made no request goes before one that has, one that waits for an answer only when
-    /// everybody does.
+    /// One that has made no request goes before one that has, one that does not read before one that
+    /// does, and one that waits for an answer last.
     fn close_most_silent(&mut self) -> bool {
-        let worth = |c: &Caller| (c.held > 0, c.is_known, c.heard);
+        let worth = |c: &Caller| (c.is_known, c.out.is_empty(), c.held > 0, c.heard);
         let most_silent = self.callers.iter().min_by_key(|(_, c)| worth(c)).map(|(id, _)| *id);
         if let Some(id) = most_silent {
             // As far as it can be told without waiting.
@@ -168,6 +171,11 @@ impl Server {
             self.memory -= caller.counted;
         }
         self.stop_resting();
+    }
+
+    /// The time of this turn is over: it is as ready in the next one, and comes first there.
+    pub fn put_off(&mut self, id: CallerId) {
+        self.first = id;
     }
 
     /// What a ready caller has said.
@@ -196,9 +204,9 @@ impl Server {
     }
 
     /// Found once for each caller.
-    pub fn role(&mut self, id: CallerId, find: impl FnOnce(Peer) -> Role) -> Option<Role> {
+    pub fn role(&mut self, id: CallerId, find: impl FnOnce(Peer, PeerLife) -> Role) -> Option<Role> {
         let caller = self.callers.get_mut(&id)?;
-        Some(*caller.role.get_or_insert_with(|| find(caller.peer)))
+        Some(*caller.role.get_or_insert_with(|| find(caller.peer, caller.stream.peer_life())))
     }
 
     /// An answer will come later, so the caller does not count as silent. False: it waits for too

@@ -70,7 +70,7 @@ names! {
 
 /// Every key an event may carry. journald's field names are made from this list when agentsup is
 /// compiled, so a key that is not here would be in the file only.
-pub const KEYS: [&str; 49] = [
+pub const KEYS: [&str; 50] = [
     "action",
     "argv",
     "by",
@@ -95,6 +95,7 @@ pub const KEYS: [&str; 49] = [
     "lines",
     "lost",
     "method",
+    "more",
     "names",
     "oom",
     "orphans",

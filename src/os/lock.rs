@@ -32,8 +32,10 @@ pub enum Taken {
 }
 
 impl Lock {
-    /// Takes the lock and writes `holder` into it.
-    pub fn take(path: &Path, holder: &str) -> io::Result<Taken> {
+    /// Takes the lock and writes `holder` into it. `is_gone`: whether whoever a text speaks of is known
+    /// to have ended. Then the lock is about to be free (a child of theirs that has not begun its
+    /// program yet holds it on), or has a new owner that is about to say so: both are waited for.
+    pub fn take(path: &Path, holder: &str, is_gone: impl Fn(&str) -> bool) -> io::Result<Taken> {
         let mut tries = 0;
         loop {
             let mut file = match Flock::lock(open(path)?, FlockArg::LockExclusiveNonblock) {
@@ -42,7 +44,7 @@ impl Lock {
                     let holder = owner(file)?;
                     tries += 1;
                     // Empty: between its lock and its first write.
-                    let passes = |it: &String| it.is_empty() || it.starts_with(PASSING);
+                    let passes = |it: &String| it.is_empty() || it.starts_with(PASSING) || is_gone(it);
                     if tries < PATIENCE.0 && holder.as_ref().is_none_or(passes) {
                         std::thread::sleep(PATIENCE.1);
                         continue;
@@ -157,6 +159,10 @@ impl Drop for Lock {
 mod tests {
     use super::*;
 
+    fn take(path: &Path, holder: &str) -> Taken {
+        Lock::take(path, holder, |_| false).unwrap()
+    }
+
     fn place(name: &str) -> PathBuf {
         std::env::temp_dir().join(format!("agentsup-lock-{}-{name}.lock", std::process::id()))
     }
@@ -165,9 +171,9 @@ mod tests {
     fn held_is_seen_from_outside_and_over_when_dropped() {
         let path = place("held");
         assert!(!is_held(&path).unwrap());
-        let Taken::Ours(lock) = Lock::take(&path, "me").unwrap() else { panic!("nobody else is there") };
+        let Taken::Ours(lock) = take(&path, "me") else { panic!("nobody else is there") };
         assert!(is_held(&path).unwrap());
-        assert!(matches!(Lock::take(&path, "you").unwrap(), Taken::Theirs(holder) if holder == "me"));
+        assert!(matches!(take(&path, "you"), Taken::Theirs(holder) if holder == "me"));
         assert!(Lock::take_in_passing(&path).unwrap().is_none());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "me");
         drop(lock);
@@ -183,7 +189,7 @@ mod tests {
             std::thread::sleep(PATIENCE.1 * 5);
             drop(looking);
         });
-        let Taken::Ours(lock) = Lock::take(&path, "me").unwrap() else { panic!("looking is no owning") };
+        let Taken::Ours(lock) = take(&path, "me") else { panic!("looking is no owning") };
         later.join().unwrap();
         drop(lock);
 
@@ -192,7 +198,37 @@ mod tests {
             std::thread::sleep(PATIENCE.1 * 5);
             drop(lock);
         });
-        assert!(matches!(Lock::take(&path, "me").unwrap(), Taken::Ours(_)));
+        assert!(matches!(take(&path, "me"), Taken::Ours(_)));
         later.join().unwrap();
+    }
+
+    #[test]
+    fn an_owner_that_has_ended_is_neither_believed_nor_named() {
+        let path = place("gone");
+        let is_gone = |holder: &str| holder == "dead";
+        // Held on by a child of the dead one.
+        let Taken::Ours(lock) = take(&path, "dead") else { panic!("nobody else is there") };
+        let later = std::thread::spawn(move || {
+            std::thread::sleep(PATIENCE.1 * 5);
+            lock.killed();
+        });
+        let Taken::Ours(lock) = Lock::take(&path, "me", is_gone).unwrap() else {
+            panic!("the owner is dead")
+        };
+        later.join().unwrap();
+        lock.killed();
+        // Taken by a new one that has not said so yet.
+        std::fs::write(&path, "dead").unwrap();
+        let mut file = Flock::lock(open(&path).unwrap(), FlockArg::LockExclusiveNonblock).unwrap();
+        let later = std::thread::spawn(move || {
+            std::thread::sleep(PATIENCE.1 * 5);
+            write(&mut file, "new");
+            file
+        });
+        assert!(
+            matches!(Lock::take(&path, "me", is_gone).unwrap(), Taken::Theirs(holder) if holder == "new")
+        );
+        drop(later.join().unwrap());
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -10,11 +10,14 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, bind, connect, getsockopt, socket};
 
 use super::clock;
 
+/// Linux 6.5; the C libraries' headers may be older.
+const SO_PEERPIDFD: libc::c_int = 77;
 /// Callers that have connected and are not accepted yet.
 const BACKLOG: i32 = 256;
 
@@ -104,7 +107,43 @@ pub enum Moved {
     Closed,
 }
 
+/// Whether the process that made a connection still lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerLife {
+    Lives,
+    Gone,
+    /// A kernel before 6.5.
+    Unknown,
+}
+
 impl Stream {
+    /// Asked of the kernel by the connection itself: a pid may belong to another by now.
+    pub fn peer_life(&self) -> PeerLife {
+        let mut fd: libc::c_int = -1;
+        let mut size = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `size` bytes to `fd`, which is that large.
+        let got = unsafe {
+            let socket = self.0.as_raw_fd();
+            libc::getsockopt(socket, libc::SOL_SOCKET, SO_PEERPIDFD, (&raw mut fd).cast(), &raw mut size)
+        };
+        match Errno::result(got) {
+            Ok(_) => {
+                // SAFETY: a new descriptor of ours that nobody else knows.
+                let process = unsafe { OwnedFd::from_raw_fd(fd) };
+                let mut look = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+                match poll(&mut look, PollTimeout::ZERO) {
+                    Ok(0) => PeerLife::Lives,
+                    _ => PeerLife::Gone,
+                }
+            }
+            // Not known, forbidden by a filter, or no descriptor is left.
+            Err(Errno::ENOPROTOOPT | Errno::EPERM | Errno::ENOSYS | Errno::EMFILE | Errno::ENFILE) => {
+                PeerLife::Unknown
+            }
+            Err(_) => PeerLife::Gone,
+        }
+    }
+
     pub fn read(&self, buffer: &mut [u8]) -> Moved {
         match nix::unistd::read(&self.0, buffer) {
             Ok(0) => Moved::Closed,
@@ -175,8 +214,9 @@ mod tests {
         let listener = Listener::bind(&path, 0o640, None).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         let _client = connect_to(&path, std::time::Duration::from_secs(5)).unwrap();
-        let (_, peer) = listener.accept().unwrap().expect("somebody waits");
+        let (stream, peer) = listener.accept().unwrap().expect("somebody waits");
         assert_eq!(peer.pid, std::process::id().cast_signed());
+        assert_ne!(stream.peer_life(), PeerLife::Gone);
         drop(listener);
         assert!(!path.exists());
         fs::remove_dir_all(dir).unwrap();

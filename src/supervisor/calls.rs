@@ -7,14 +7,14 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::denials::Denials;
 use super::settings::{CannotStart, Settings, SocketSettings};
-use super::streams::Stream;
+use super::streams::{Files, Stream};
 use super::waits::{ForWhat, Waiting};
 use super::{Charge, Supervisor, kin};
 use crate::control::access::Role;
 use crate::control::protocol::{self, Body, Code, Error, Id, Reply, Request};
 use crate::control::server::{CallerId, Heard, Server};
-use crate::log::{Event as LogEvent, Name};
 use crate::os::clock;
 use crate::os::poll::{Ready, Sources};
 use crate::os::socket::{Listener, Peer};
@@ -32,6 +32,11 @@ pub(super) struct Calls {
     pub(super) streams: Vec<Stream>,
     pub(super) waiting: Vec<Waiting>,
     pub(super) counts: BTreeMap<&'static str, protocol::Calls>,
+    denials: Denials,
+    /// Somebody was put off in this turn.
+    put_off: bool,
+    /// The files that streams read from, each open once.
+    pub(super) files: Files,
 }
 
 /// What a request leads to.
@@ -70,6 +75,9 @@ impl Calls {
             streams: Vec::new(),
             waiting: Vec::new(),
             counts: BTreeMap::new(),
+            denials: Denials::default(),
+            put_off: false,
+            files: Files::default(),
         })
     }
 
@@ -78,7 +86,7 @@ impl Calls {
             return Some(Instant::now());
         }
         let waits = self.waiting.iter().filter_map(|w| w.until);
-        waits.chain(self.server.deadline()).min()
+        waits.chain(self.server.deadline()).chain(self.denials.deadline()).min()
     }
 
     pub(super) fn answer(
@@ -130,9 +138,15 @@ impl Supervisor {
         }
         let began = clock::own_cpu_time();
         let heard = calls.server.on_ready(caller, ready, now);
+        calls.server.spend(clock::own_cpu_time().saturating_sub(began), now);
         self.on_heard(caller, heard);
-        if let Some(calls) = &mut self.calls {
-            calls.server.spend(clock::own_cpu_time().saturating_sub(began), Instant::now());
+    }
+
+    /// The first that is put off in a turn has the first place in the next.
+    pub(super) fn put_off(&mut self, caller: CallerId) {
+        if let Some(calls) = self.calls.as_mut().filter(|calls| !calls.put_off) {
+            calls.put_off = true;
+            calls.server.put_off(caller);
         }
     }
 
@@ -147,6 +161,10 @@ impl Supervisor {
         let Some(calls) = &mut self.calls else { return };
         let now = Instant::now();
         calls.server.open_if_due(now);
+        calls.put_off = false;
+        for event in calls.denials.due(Some(now)) {
+            self.log.record(event);
+        }
         for caller in calls.server.overdue(now) {
             let error = Error::new(Code::BadFrame, "the frame was begun and not finished within 10 seconds");
             calls.counts.entry(INVALID).or_default().error += 1;
@@ -154,6 +172,9 @@ impl Supervisor {
         }
         let with_more: Vec<CallerId> = calls.server.with_more().collect();
         for caller in with_more {
+            if Instant::now() >= self.turn_ends {
+                return;
+            }
             let Some(calls) = &mut self.calls else { return };
             let heard = calls.server.take_more(caller, now);
             self.on_heard(caller, heard);
@@ -214,23 +235,33 @@ impl Supervisor {
             return None;
         }
         let (Some(calls), Charge::Run(session)) = (&mut self.calls, &self.charge) else { return None };
-        let role = calls.server.role(caller, |peer| kin::role_of(peer, &session.settings))?;
+        let began = clock::own_cpu_time();
+        let role = calls.server.role(caller, |peer, gone| kin::role_of(peer, gone, &session.settings))?;
+        calls.server.spend(clock::own_cpu_time().saturating_sub(began), Instant::now());
         (!role.may(method)).then_some(role)
     }
 
     fn deny(&mut self, method: &'static str, role: Role, peer: Peer) -> Answered {
-        let event = LogEvent::new(Name::ControlDenied)
-            .with("method", method)
-            .with("role", role.name())
-            .with("uid", peer.uid)
-            .with("pid", peer.pid);
-        self.log.record(event);
+        if let Some(calls) = &mut self.calls
+            && let Some(event) = calls.denials.deny(method, role, peer, Instant::now())
+        {
+            self.log.record(event);
+        }
         refuse(Code::Forbidden, format!("a caller with the role `{}` may not `{method}`", role.name()))
+    }
+
+    /// Refusals that were counted and not told yet.
+    pub(super) fn tell_denials(&mut self) {
+        let Some(calls) = &mut self.calls else { return };
+        for event in calls.denials.due(None) {
+            self.log.record(event);
+        }
     }
 
     /// Whoever had asked before the end is answered: once through the door, once for what was said.
     pub(super) fn hear_last_calls(&mut self) {
         let mut sources = Sources::new();
+        self.turn_ends = Instant::now() + LAST_ANSWERS;
         for _ in 0..2 {
             sources.clear();
             self.register_callers(&mut sources);

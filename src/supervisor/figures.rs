@@ -1,5 +1,6 @@
 //! What there is to know about a supervisor: `state`, `stats` and `metrics`.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -78,7 +79,7 @@ impl Supervisor {
         let (settings, facts) = (&session.settings, &session.record.facts);
         let spawned = self.tally.spawned > 0;
         let pid = self.running_pid();
-        let (zombies, tree) = if deep { look_at_tree() } else { (None, None) };
+        let (zombies, tree) = if deep { self.dear.tree.get(look_at_tree) } else { (None, None) };
         State {
             session: settings.wish.session.id.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -148,7 +149,7 @@ impl Supervisor {
     }
 
     pub(super) fn stats(&self) -> Stats {
-        let own = procfs::usage(std::process::id().cast_signed()).unwrap_or_default();
+        let (own, open_files) = self.dear.own.get(look_at_self);
         let losses = self.log.losses();
         let Some(calls) = &self.calls else { return Stats::default() };
         Stats {
@@ -166,7 +167,7 @@ impl Supervisor {
             log_lost: losses.file + losses.journald,
             resident_bytes: own.rss_bytes,
             cpu_ms: own.cpu_ms,
-            open_files: procfs::open_files(),
+            open_files,
         }
     }
 
@@ -190,7 +191,7 @@ impl Supervisor {
             "Processes reaped that nobody else would have waited for.",
             one(stats.orphans_reaped),
         );
-        if let (Some(zombies), Some(tree)) = look_at_tree() {
+        if let (Some(zombies), Some(tree)) = self.dear.tree.get(look_at_tree) {
             page.gauge("zombies", "Processes below the supervisor that nobody has reaped.", one(zombies));
             page.gauge("tree_processes", "Processes below the supervisor.", one(tree.processes));
             page.gauge("tree_resident_bytes", "Memory of the processes below.", one(tree.rss_bytes));
@@ -264,6 +265,37 @@ impl Page {
         }
         self.0.push_str(&text);
     }
+}
+
+/// Figures that are dear to find.
+#[derive(Default)]
+pub(super) struct Dear {
+    tree: Kept<(Option<u64>, Option<Tree>)>,
+    own: Kept<(procfs::Usage, u64)>,
+}
+
+/// Kept for twenty times as long as it took to find: asked for in a flood, it costs a twentieth of our
+/// time.
+#[derive(Default)]
+struct Kept<T>(RefCell<Option<(Instant, T)>>);
+
+impl<T: Clone> Kept<T> {
+    fn get(&self, find: impl FnOnce() -> T) -> T {
+        let now = Instant::now();
+        if let Some((until, value)) = &*self.0.borrow()
+            && now < *until
+        {
+            return value.clone();
+        }
+        let value = find();
+        let found = Instant::now();
+        *self.0.borrow_mut() = Some((found + (found - now) * 20, value.clone()));
+        value
+    }
+}
+
+fn look_at_self() -> (procfs::Usage, u64) {
+    (procfs::usage(std::process::id().cast_signed()).unwrap_or_default(), procfs::open_files())
 }
 
 /// Zombies and totals of everything below us; nothing without a usable /proc.

@@ -7,10 +7,14 @@ use super::record;
 use super::settings::Settings;
 use crate::control::access::{self, Ground, Role};
 use crate::os::procfs;
-use crate::os::socket::Peer;
+use crate::os::socket::{Peer, PeerLife};
 
-pub(super) fn role_of(peer: Peer, settings: &Settings) -> Role {
+pub(super) fn role_of(peer: Peer, life: PeerLife, settings: &Settings) -> Role {
     let Some(socket) = &settings.socket else { return Role::Agent };
+    if life == PeerLife::Gone && peer.pid != 0 {
+        // It might have been anybody of the tree.
+        return Role::Agent;
+    }
     let ground = Ground {
         own_pid: std::process::id().cast_signed(),
         own_uid: nix::unistd::geteuid().as_raw(),

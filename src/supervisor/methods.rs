@@ -42,7 +42,9 @@ impl Supervisor {
             Call::Logs { lines, follow } => {
                 let Charge::Run(session) = &self.charge else { return refuse(Code::Internal, "no session") };
                 let file = session.settings.state_dir.log(&session.settings.wish.session.id);
-                Ok(Answer::Stream(Stream::of_lines(caller, id.clone(), &file, lines, follow, &self.log)))
+                let Some(calls) = &mut self.calls else { return refuse(Code::Internal, "no socket") };
+                let files = (&self.log, &mut calls.files);
+                Ok(Answer::Stream(Stream::of_lines(caller, id.clone(), &file, lines, follow, files)))
             }
             Call::Wait { until: WaitFor::Idle, .. } => {
                 refuse(Code::Unsupported, "`wait` for `idle` is not built yet")
@@ -140,7 +142,7 @@ impl Supervisor {
             return self.stopping();
         }
         let group = match (&self.agent, self.life.phase()) {
-            (Some(agent), Phase::Starting { .. } | Phase::Running { .. }) => agent.group(),
+            (Some(agent), Phase::Running { .. }) => agent.group(),
             _ => return self.not_running(),
         };
         self.tell_action("pause", peer);
@@ -175,7 +177,8 @@ impl Supervisor {
             let message = "the agent has no terminal of its own (--io inherit), so nothing can be typed";
             return Err(Error::new(Code::NoPty, message));
         }
-        let Some(terminal) = self.agent.as_mut().and_then(|a| a.terminal.as_mut()) else {
+        let running = self.agent.as_mut().filter(|a| a.spawning.is_none());
+        let Some(terminal) = running.and_then(|a| a.terminal.as_mut()) else {
             return Err(Error::new(
                 Code::NotRunning,
                 format!("no agent is running; the phase is `{}`", self.shown_phase),
@@ -185,7 +188,6 @@ impl Supervisor {
             let message = "the agent does not read its terminal; nothing of this was written";
             return Err(Error::new(Code::InputFull, message));
         }
-        self.note_interrupt(bytes);
         self.type_into_agent(bytes);
         Ok(())
     }

@@ -11,6 +11,7 @@
 //! | `react`   | signals, children, bytes and keys become events                        |
 //! | `perform` | effects become processes, signals and waits                            |
 //! | `calls`   | callers: let in, heard, answered                                       |
+//! | `denials` | refusals, told without filling the log                                 |
 //! | `kin`     | who a caller is                                                        |
 //! | `methods` | what each method does                                                  |
 //! | `waits`   | answers that come later                                                |
@@ -30,6 +31,7 @@ mod agent;
 mod buffer;
 mod calls;
 mod console;
+mod denials;
 mod figures;
 mod helper;
 mod keys;
@@ -67,7 +69,7 @@ use crate::session::Start;
 use agent::Agent;
 use calls::Calls;
 use console::Console;
-use figures::Tally;
+use figures::{Dear, Tally};
 use helper::Helper;
 use manager::Manager;
 use settings::{InitSettings, Io, Settings};
@@ -97,6 +99,7 @@ struct Supervisor {
     charge: Charge,
     manager: Manager,
     tally: Tally,
+    dear: Dear,
     life: Life,
     /// Events that effects have caused, in order.
     events: VecDeque<life::Event>,
@@ -136,6 +139,8 @@ struct Supervisor {
     stop_asked: Option<Instant>,
     /// How it ends, and until when unread output is waited for.
     ending: Option<Ending>,
+    /// When callers that are still to be served have to wait for the next turn.
+    turn_ends: Instant,
 }
 
 struct Ending {
@@ -147,6 +152,9 @@ struct Ending {
     /// How long callers are given to read their last answers.
     answers_until: Instant,
 }
+
+/// How long callers may keep the loop from signals, children and the agent's output.
+const TURN: Duration = Duration::from_millis(2);
 
 /// Where a wake-up came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +188,9 @@ impl Supervisor {
                 return self.close();
             }
             self.register(&mut sources);
-            for (source, ready) in sources.wait(self.deadline()) {
+            let ready = sources.wait(self.deadline());
+            self.turn_ends = Instant::now() + TURN;
+            for (source, ready) in ready {
                 self.react(source, ready);
             }
             if self.more_children {
@@ -313,6 +323,7 @@ impl Supervisor {
             Source::Pty => self.on_pty(ready),
             Source::Stranger => self.on_stranger(),
             Source::Listener => self.on_listener(),
+            Source::Caller(caller) if Instant::now() >= self.turn_ends => self.put_off(caller),
             Source::Caller(caller) => self.on_caller(caller, ready),
             // Told again after every turn.
             Source::Manager => {}
@@ -341,6 +352,7 @@ impl Supervisor {
         };
         self.console.give_back();
         self.hear_last_calls();
+        self.tell_denials();
         self.tell_end(code);
         self.console.flush();
         // Followers see the last line too, as far as they have room for it now.

@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 
 use super::calls::Calls;
 use super::console::{self, Console, Reads};
-use super::figures::Tally;
+use super::figures::{Dear, Tally};
 use super::manager::Manager;
 use super::record::{self, Facts, Record};
 use super::settings::{CannotStart, InitSettings, Io, Settings};
@@ -15,7 +15,7 @@ use super::{Charge, Session, Supervisor, now};
 use crate::log::{Event, Log, Name, Opening, Redactor};
 use crate::os::lock::{Lock, Taken};
 use crate::os::wait::How;
-use crate::os::{random, sched, signals, sink, wait};
+use crate::os::{procfs, random, sched, signals, sink, wait};
 use crate::policy::crash::{Numbers, OnClean, OnHalt, Restart};
 use crate::policy::life::{Effect, Life, Next, Rules};
 use crate::screen::tail::Tail;
@@ -125,7 +125,7 @@ fn take_session(settings: &Settings) -> Result<Lock, CannotStart> {
     let id = &settings.wish.session.id;
     let path = settings.state_dir.lock(id);
     let holder = format!("pid={} host={} since={}\n", std::process::id(), host_name(), now().epoch);
-    match Lock::take(&path, &holder) {
+    match Lock::take(&path, &holder, has_ended) {
         Ok(Taken::Ours(lock)) => Ok(lock),
         Ok(Taken::Theirs(holder)) => Err(CannotStart {
             code: 78,
@@ -138,6 +138,15 @@ fn take_session(settings: &Settings) -> Result<Lock, CannotStart> {
             message: format!("cannot lock `{}`: {error}; choose another place with --dir", path.display()),
         }),
     }
+}
+
+/// Whether the holder that a lock speaks of was a process of this host and pid namespace, and is none
+/// any more. Only a reason to wait a moment: elsewhere a pid means nothing.
+fn has_ended(holder: &str) -> bool {
+    let field = |name| holder.split_whitespace().find_map(|word| word.strip_prefix(name));
+    let pid = field("pid=").and_then(|pid| pid.parse::<i32>().ok());
+    field("host=") == Some(&host_name())
+        && pid.is_some_and(|pid| procfs::process(pid).is_none_or(|p| p.zombie))
 }
 
 pub(super) fn host_name() -> String {
@@ -171,6 +180,7 @@ impl Supervisor {
             charge,
             manager: Manager::default(),
             tally: Tally::new(),
+            dear: Dear::default(),
             shown_phase: super::story::phase_name(life.phase()),
             life,
             events: VecDeque::new(),
@@ -196,6 +206,7 @@ impl Supervisor {
             timed_out: false,
             stop_asked: None,
             ending: None,
+            turn_ends: now.at,
         };
         (supervisor, first)
     }

@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::rc::{Rc, Weak};
 
 use super::{Supervisor, record};
 use crate::control::protocol::{
@@ -39,9 +40,29 @@ enum Kind {
 
 /// A part of a file. The open file stays itself when its name goes to another.
 struct Section {
-    file: File,
+    file: Rc<File>,
     at: u64,
     end: u64,
+}
+
+/// Files that are read by streams, each open once however many readers it has: descriptors are for
+/// callers and for the agent.
+#[derive(Default)]
+pub(super) struct Files(Vec<Weak<File>>);
+
+impl Files {
+    fn open(&mut self, path: &Path) -> Option<Rc<File>> {
+        let file = record::open_plain(path)?;
+        let identity = |file: &File| file.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
+        let wanted = identity(&file)?;
+        self.0.retain(|held| held.strong_count() > 0);
+        let known = self.0.iter().filter_map(Weak::upgrade).find(|held| identity(held) == Some(wanted));
+        Some(known.unwrap_or_else(|| {
+            let file = Rc::new(file);
+            self.0.push(Rc::downgrade(&file));
+            file
+        }))
+    }
 }
 
 impl Stream {
@@ -72,7 +93,7 @@ impl Stream {
         file: &Path,
         lines: u32,
         follow: bool,
-        log: &Log,
+        (log, files): (&Log, &mut Files),
     ) -> Stream {
         let newest = log.recent().newest();
         let mut before = file.as_os_str().to_owned();
@@ -83,7 +104,7 @@ impl Stream {
             if missing == 0 {
                 break;
             }
-            if let Some((section, found)) = Section::of_last_lines(path, missing) {
+            if let Some((section, found)) = Section::of_last_lines(files.open(path), missing) {
                 old.push_front(section);
                 missing -= found;
             }
@@ -127,8 +148,8 @@ fn event(kept: &Kept) -> Event {
 
 impl Section {
     /// The last `lines` of a file, or as many as are near its end; and how many these are.
-    fn of_last_lines(path: &Path, lines: u64) -> Option<(Section, u64)> {
-        let file = record::open_plain(path)?;
+    fn of_last_lines(file: Option<Rc<File>>, lines: u64) -> Option<(Section, u64)> {
+        let file = file?;
         let end = file.metadata().ok()?.len();
         let floor = end.saturating_sub(BACK_MOST);
         let mut piece = vec![0u8; PIECE];

@@ -63,6 +63,8 @@ impl Supervisor {
             ForWhat::Spawn { succeeded, .. } if self.tally.spawned > succeeded => {
                 Some(Ok(Body::Pid(Pid { pid: self.running_pid().unwrap_or(self.tally.spawned_pid) })))
             }
+            // What a stop cut short did not fail.
+            ForWhat::Spawn { .. } if self.is_leaving() && self.stop_asked.is_some() => Some(self.stopping()),
             ForWhat::Spawn { failed, .. } if self.tally.spawn_failures > failed => {
                 Some(Err(Error::new(Code::SpawnFailed, &self.tally.spawn_failure)))
             }

@@ -94,7 +94,7 @@ fn a_supervisor_that_starts_meanwhile_keeps_what_is_its_own() {
             });
         }
         for n in 0..200 {
-            let lock = match Lock::take(&place.lock("s"), "pid=1").unwrap() {
+            let lock = match Lock::take(&place.lock("s"), "pid=1", |_| false).unwrap() {
                 Taken::Ours(lock) => lock,
                 Taken::Theirs(holder) => panic!("start {n} refused, held by {holder:?}"),
             };

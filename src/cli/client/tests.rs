@@ -18,7 +18,7 @@ pub fn state_dir(dir: &Dir) -> StateDir {
 
 /// A supervisor's lock, held until it is dropped.
 pub fn hold(dir: &Dir, session: &str) -> Lock {
-    match Lock::take(&state_dir(dir).lock(session), "pid=1").unwrap() {
+    match Lock::take(&state_dir(dir).lock(session), "pid=1", |_| false).unwrap() {
         Taken::Ours(lock) => lock,
         Taken::Theirs(holder) => panic!("held by {holder}"),
     }
