@@ -102,6 +102,8 @@ enum Verb {
             \u{20} AGENTSUP_DIR      the state dir, when --dir is not given\n\
             \u{20} AGENTSUP_SESSION  the session id, when neither --session nor the\n\
             \u{20}                   document gives one\n\
+            \u{20} NOTIFY_SOCKET     systemd's: it is told when the agent runs\n\
+            \u{20} WATCHDOG_USEC     systemd's: it is told in time that agentsup lives\n\
             \u{20} XDG_RUNTIME_DIR   holds the state dir when /run cannot"
 )]
 pub struct Run {
@@ -195,6 +197,10 @@ pub struct Run {
     /// answer no callers: no verb reaches this supervisor
     #[argh(switch)]
     pub no_socket: bool,
+
+    /// descriptor N, left open for agentsup, gets a newline when the agent runs, and is closed
+    #[argh(option, arg_name = "N")]
+    pub ready_fd: Option<Word>,
 
     /// FILE in TOML with [run], [policy], [halt], [access] and [log]; a flag wins over it (default:
     /// $AGENTSUP_CONFIG, else none)
@@ -306,10 +312,10 @@ mod tests {
 
     /// The options of `run` that DESIGN lists, in its order, without those that are not built.
     #[rustfmt::skip]
-    const DESIGNED: [&str; 21] = [
+    const DESIGNED: [&str; 22] = [
         "--document", "--session", "--label", "--cwd", "--dir", "--env", "--pass-env", "--agent", "--prompt",
         "--start", "--io", "--size", "--restart", "--on-clean", "--on-halt", "--grace", "--timeout",
-        "--socket-mode", "--socket-group", "--no-socket", "--config",
+        "--socket-mode", "--socket-group", "--no-socket", "--ready-fd", "--config",
     ];
 
     #[test]

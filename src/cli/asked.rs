@@ -63,6 +63,8 @@ pub struct Asked {
     #[serde(deserialize_with = "value::group")]
     pub socket_group: Option<String>,
     pub no_socket: Option<bool>,
+    #[serde(deserialize_with = "value::descriptor")]
+    pub ready_fd: Option<i32>,
     /// The rest has no flag.
     #[serde(deserialize_with = "value::texts")]
     pub allowed_dirs: Vec<String>,
@@ -95,6 +97,7 @@ pub fn from_flags(run: Run) -> Result<Asked, Failure> {
         socket_mode: run.socket_mode.map(|word| read("--socket-mode", word, mode)).transpose()?,
         socket_group: run.socket_group.map(|word| text("--socket-group", word)).transpose()?,
         no_socket: run.no_socket.then_some(true),
+        ready_fd: run.ready_fd.map(|word| read("--ready-fd", word, descriptor)).transpose()?,
         allowed_dirs: Vec::new(),
         continue_args: Vec::new(),
         before_spawn: Vec::new(),
@@ -113,6 +116,14 @@ pub fn mode(text: &str) -> Result<u32, String> {
     match mode {
         Some(mode) if mode & 0o600 == 0o600 && mode & !0o666 == 0 => Ok(mode),
         _ => Err(format!("`{text}` is no mode for a socket; expected 0600, 0660, 0606 or 0666")),
+    }
+}
+
+/// 0, 1 and 2 are the agent's, or the operator's.
+pub fn descriptor(text: &str) -> Result<i32, String> {
+    match text.parse() {
+        Ok(number) if number > 2 && text.bytes().all(|b| b.is_ascii_digit()) => Ok(number),
+        _ => Err(format!("`{text}` is no descriptor to report on; expected a number from 3 on")),
     }
 }
 
@@ -202,7 +213,7 @@ mod tests {
         let line = "--document d.md --session s1 --label a=b --label c= --cwd /w --dir /s --env A=b=c --env B= \
                     --pass-env X_* --agent claude --prompt @p --start continue --io inherit --size 80x24 \
                     --restart always --on-clean restart --on-halt exit --grace 500ms --timeout 2h \
-                    --socket-mode 0660 --socket-group users --no-socket true";
+                    --socket-mode 0660 --socket-group users --no-socket --ready-fd 7 true";
         let asked = asked(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
         let wanted = Asked {
             document: Some("d.md".into()),
@@ -225,6 +236,7 @@ mod tests {
             socket_mode: Some(0o660),
             socket_group: Some("users".into()),
             no_socket: Some(true),
+            ready_fd: Some(7),
             ..Asked::default()
         };
         assert_eq!(asked, wanted);
@@ -252,6 +264,8 @@ mod tests {
                 "--socket-mode: `+660` is no mode for a socket; expected 0600, 0660, 0606 or 0666",
             ),
             ("--socket-group=", "--socket-group: the value is empty"),
+            ("--ready-fd=2", "--ready-fd: `2` is no descriptor to report on; expected a number from 3 on"),
+            ("--ready-fd=+3", "--ready-fd: `+3` is no descriptor to report on; expected a number from 3 on"),
             ("--cwd=", "--cwd: the path is empty"),
             ("--session=", "--session: the value is empty"),
         ] {

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::unistd::Group;
 
@@ -15,7 +16,7 @@ use super::settings::{Choices, SocketChoices, settle};
 use super::words::{Cut, Word, through_argh};
 use super::world::World;
 use crate::session::{Document, Refusal, SessionId, StateDir, Wish, id, state_dir};
-use crate::supervisor::settings::{Settings, SocketSettings};
+use crate::supervisor::settings::{ManagerSettings, Settings, SocketSettings};
 
 #[derive(Debug)]
 pub struct Ground {
@@ -104,6 +105,15 @@ fn socket(choices: &SocketChoices) -> Result<SocketSettings, Failure> {
     })
 }
 
+/// As systemd leaves word of itself. A watchdog that is set for another process is none of ours.
+fn manager(ready_fd: Option<i32>, world: &World) -> ManagerSettings {
+    let number = |name| world.var(name).and_then(|text| text.to_str()?.parse::<u64>().ok());
+    let is_ours =
+        world.var("WATCHDOG_PID").is_none() || number("WATCHDOG_PID") == Some(std::process::id().into());
+    let watchdog = number("WATCHDOG_USEC").filter(|&usec| usec > 0 && is_ours).map(Duration::from_micros);
+    ManagerSettings { notify_socket: world.var("NOTIFY_SOCKET").map(OsString::from), watchdog, ready_fd }
+}
+
 pub fn refused(Refusal(why): Refusal) -> Failure {
     Failure::refused(why)
 }
@@ -137,6 +147,7 @@ impl Ground {
             grace: choices.grace,
             timeout: choices.timeout,
             socket: self.socket,
+            manager: manager(choices.ready_fd, world),
             crash: choices.crash,
             before_spawn: choices.before_spawn,
             halt_notify: choices.halt_notify,

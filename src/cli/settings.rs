@@ -46,6 +46,7 @@ pub struct Choices {
     pub timeout: Option<Duration>,
     /// None: no callers are answered.
     pub socket: Option<SocketChoices>,
+    pub ready_fd: Option<i32>,
     pub allowed_dirs: Vec<String>,
     pub continue_args: Vec<String>,
     pub before_spawn: Vec<String>,
@@ -156,6 +157,7 @@ pub fn settle(
     let show = |time: &Duration| duration::show(*time);
     let grace = pick.one("grace", flags.grace, file.grace, (DEFAULT_GRACE, "default"), show);
     let timeout = pick.optional("timeout", flags.timeout, file.timeout, show);
+    let ready_fd = pick.optional("ready_fd", flags.ready_fd, file.ready_fd, i32::to_string);
     let crash = policy.numbers();
     pick.policy(&crash, |key| policy.says(key));
     let max_bytes = (DEFAULT_LOG_BYTES, "default");
@@ -182,6 +184,7 @@ pub fn settle(
         grace: grace.value,
         timeout,
         socket,
+        ready_fd,
         allowed_dirs: file.allowed_dirs,
         continue_args: file.continue_args,
         before_spawn: file.before_spawn,

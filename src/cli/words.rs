@@ -16,7 +16,7 @@ use super::Failure;
 use super::names::nearest;
 
 /// Options of `run` that the design names and that do not work yet: refused, never ignored.
-pub const UNBUILT_OPTIONS: [&str; 5] = ["--no-hooks", "--ready-fd", "--record", "--record-input", "--watch"];
+pub const UNBUILT_OPTIONS: [&str; 4] = ["--no-hooks", "--record", "--record-input", "--watch"];
 
 const NO_COMMAND: &str = "COMMAND is missing; it stands behind the options, as in: -- claude";
 
@@ -256,7 +256,7 @@ mod tests {
             ("--restrat=no x", "unknown option --restrat; did you mean --restart?"),
             ("-x y", "unknown option -x; `agentsup help` lists them"),
             ("--record f x", "--record is not built yet"),
-            ("--ready-fd 3 x", "--ready-fd is not built yet"),
+            ("--record 3 x", "--record is not built yet"),
         ] {
             assert_eq!(complaint(line), message, "{line}");
         }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 pub mod access;
+mod caller;
 pub mod client;
 mod door;
 pub mod frame;

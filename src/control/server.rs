@@ -2,30 +2,24 @@
 //! by `supervisor` when a descriptor is ready; hands requests on and takes replies. Knows nothing of
 //! agents. No caller can block, slow or grow it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use super::access::Role;
+pub use super::caller::Heard;
+use super::caller::{Caller, Written};
 use super::door::Door;
-use super::frame::{Decoder, Frame, FrameError};
-use super::protocol::{Code, Reply, Request};
+use super::protocol::{Code, Reply};
 use super::{BUFFERS_MAX, CALLERS_MAX, HALF_SENT_MAX, PENDING_MAX, STREAM_MAX, UNREAD_MAX};
 use crate::os::poll::{Ready, Want};
-use crate::os::socket::{Listener, Moved, Peer, Stream};
+use crate::os::socket::{Listener, Peer};
 
-/// Below this a caller is listened to: one that does not read its answers would only ask for more.
-const ASK_ROOM: usize = 64 * 1024;
 /// Out of descriptors with nobody to close: the machine may have run out of them, and no event tells
 /// that it has some again.
 const REST: Duration = Duration::from_secs(1);
-/// Answered in one go before the other sources have their turn.
-const BATCH: usize = 8;
 /// Answers of one turn are gathered up to here and sent together.
 const GATHERED: usize = 16 * 1024;
-/// So many frames in a row that are no JSON come from no client: an answer to each would be the
-/// sender's way of keeping us busy.
-const NONSENSE_MOST: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallerId(u64);
@@ -44,44 +38,6 @@ pub struct Server {
     next: u64,
     most: u64,
     dropped: u64,
-}
-
-struct Caller {
-    stream: Stream,
-    peer: Peer,
-    /// Looked up when it first asks for something that not everybody may: most callers never do, and
-    /// it takes longer than most answers.
-    role: Option<Role>,
-    decoder: Decoder,
-    out: VecDeque<u8>,
-    /// It has made a request.
-    is_known: bool,
-    /// Frames in a row that were no JSON.
-    nonsense: usize,
-    heard: Instant,
-    /// Since when a frame stands half sent.
-    partial: Option<Instant>,
-    /// Requests handed on whose answer is still to come, and streams.
-    held: usize,
-    /// More whole frames may stand in the decoder than were handed on.
-    more: bool,
-    /// It will send nothing any more; it may still read, as `nc -N` does.
-    ended: bool,
-    /// Nobody is at the other end.
-    hung_up: bool,
-    /// Its stream can no longer be trusted: it is closed when it has read why.
-    refused: bool,
-    /// Its part of the memory that the server counts.
-    counted: usize,
-}
-
-/// What a caller said.
-pub enum Heard {
-    Request(Request),
-    /// To be answered and counted, nothing more.
-    Refused(Reply),
-    /// Nobody is there to be answered.
-    Gone,
 }
 
 impl Server {
@@ -124,15 +80,10 @@ impl Server {
     pub fn sources(&self) -> impl Iterator<Item = (CallerId, BorrowedFd<'_>, Want)> {
         // Not even for their hang-ups, which would be told at once, again and again.
         let are_served = |caller: &Caller| caller.is_known || self.serves_strangers();
-        self.callers.iter().filter(move |(_, caller)| are_served(caller)).map(|(id, caller)| {
-            let want = match (caller.is_listened_to(), caller.out.is_empty()) {
-                (true, true) => Want::Read,
-                (true, false) => Want::Both,
-                (false, false) => Want::Write,
-                (false, true) => Want::HangUp,
-            };
-            (*id, caller.stream.as_fd(), want)
-        })
+        self.callers
+            .iter()
+            .filter(move |(_, caller)| are_served(caller))
+            .map(|(id, caller)| (*id, caller.stream.as_fd(), caller.wants()))
     }
 
     pub fn deadline(&self) -> Option<Instant> {
@@ -225,21 +176,7 @@ impl Server {
             self.flush(id);
         }
         let Some(caller) = self.callers.get_mut(&id) else { return vec![Heard::Gone] };
-        caller.hung_up |= ready.hung_up;
-        if ready.read && caller.is_listened_to() {
-            let mut buffer = [0u8; 16 * 1024];
-            match caller.stream.read(&mut buffer) {
-                Moved::Bytes(n) => {
-                    caller.decoder.push(&buffer[..n]);
-                    caller.heard = now;
-                }
-                Moved::Nothing => {}
-                Moved::Closed => caller.ended = true,
-            }
-        } else if caller.hung_up {
-            // What it may have sent beside is not worth a busy loop.
-            caller.ended = true;
-        }
+        caller.read(ready, now);
         let heard = caller.take_frames(now);
         self.count(id);
         heard
@@ -353,16 +290,11 @@ impl Server {
 
     fn flush(&mut self, id: CallerId) {
         let Some(caller) = self.callers.get_mut(&id) else { return };
-        while !caller.out.is_empty() {
-            let (front, _) = caller.out.as_slices();
-            match caller.stream.write(front) {
-                Moved::Bytes(n) => drop(caller.out.drain(..n)),
-                Moved::Nothing => return,
-                Moved::Closed => return self.forget(id),
-            }
+        match caller.write() {
+            Written::All => self.close_if_done(id),
+            Written::Part => {}
+            Written::Never => self.forget(id),
         }
-        caller.out.shrink_to(4096);
-        self.close_if_done(id);
     }
 
     /// Frames that were begun too long ago.
@@ -374,87 +306,4 @@ impl Server {
     pub fn is_flushed(&self) -> bool {
         self.callers.values().all(|c| c.out.is_empty())
     }
-}
-
-impl Caller {
-    fn new(stream: Stream, peer: Peer, now: Instant) -> Caller {
-        Caller {
-            stream,
-            peer,
-            role: None,
-            decoder: Decoder::for_requests(),
-            out: VecDeque::new(),
-            is_known: false,
-            nonsense: 0,
-            heard: now,
-            partial: None,
-            held: 0,
-            more: false,
-            ended: false,
-            hung_up: false,
-            refused: false,
-            counted: 0,
-        }
-    }
-
-    fn is_listened_to(&self) -> bool {
-        !self.ended && !self.refused && !self.more && self.out.len() < ASK_ROOM
-    }
-
-    fn memory(&self) -> usize {
-        self.out.capacity() + self.decoder.memory()
-    }
-
-    fn take_frames(&mut self, now: Instant) -> Vec<Heard> {
-        let mut heard = Vec::new();
-        self.more = false;
-        while !self.refused {
-            if heard.len() == BATCH {
-                self.more = true;
-                break;
-            }
-            match if self.ended { self.decoder.finish() } else { self.decoder.next() } {
-                Ok(Some(Frame::Json(json))) => heard.push(self.understand(&json)),
-                Ok(Some(Frame::Raw(_))) => heard.push(Heard::Refused(Reply::error(
-                    None,
-                    Code::Unsupported,
-                    "terminal bytes are for `attach`, which is not built yet",
-                ))),
-                Ok(None) => break,
-                Err(error) => {
-                    heard.push(Heard::Refused(refusal(error)));
-                    self.refused = true;
-                }
-            }
-        }
-        self.partial = match (self.decoder.is_partial() && !self.more && !self.ended, self.partial) {
-            // Each frame has its own time: one that was finished meanwhile gives no credit, takes none.
-            (true, Some(since)) if heard.is_empty() => Some(since),
-            (true, _) => Some(now),
-            (false, _) => None,
-        };
-        if self.hung_up && self.ended && !self.more {
-            heard.push(Heard::Gone);
-        }
-        heard
-    }
-
-    fn understand(&mut self, json: &[u8]) -> Heard {
-        let refusal = match Request::parse(json) {
-            Ok(request) => {
-                self.nonsense = 0;
-                self.is_known = true;
-                return Heard::Request(request);
-            }
-            Err(refusal) => Reply::from(refusal),
-        };
-        let is_nonsense = matches!(&refusal.result, Err(error) if error.code == Code::BadJson);
-        self.nonsense = if is_nonsense { self.nonsense + 1 } else { 0 };
-        self.refused = self.nonsense == NONSENSE_MOST;
-        Heard::Refused(refusal)
-    }
-}
-
-pub fn refusal(error: FrameError) -> Reply {
-    Reply { id: None, result: Err(error.into()) }
 }

@@ -18,12 +18,14 @@
 //! | `lock`      | the file lock that decides who owns a session                        |
 //! | `socket`    | Unix sockets: modes, long paths, who is at the other end             |
 //! | `sched`     | short turns on a busy machine                                        |
+//! | `notify`    | telling a service manager                                            |
 //! | `random`    | UUIDs                                                                |
 
 pub mod cgroup;
 pub mod clock;
 pub mod inherited;
 pub mod lock;
+pub mod notify;
 pub mod pidfd;
 pub mod poll;
 pub mod procfs;

@@ -43,8 +43,14 @@ const NOT_BY_DEFAULT: &[&str] = &["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"];
 /// True of the parent only, so not even `--pass-env '*'` brings them over: they would name
 /// another directory, session or socket than the agent's own.
 const NEVER: &[&str] = &["PWD", "OLDPWD", "AGENT_DOC_SESSION", "AGENT_DOC_DOCUMENT", "AGENTSUP_SOCKET"];
-/// A shell's and our own: to say that they were dropped would tell nobody anything.
-const NOISE: &[&str] = &["_", "SHLVL", "AGENTSUP_DIR", "AGENTSUP_CONFIG", "AGENTSUP_SESSION"];
+/// A shell's, our own and those of the service manager that started us: to say that they were dropped
+/// would tell nobody anything.
+#[rustfmt::skip]
+const NOISE: &[&str] = &[
+    "_", "SHLVL", "AGENTSUP_DIR", "AGENTSUP_CONFIG", "AGENTSUP_SESSION", "NOTIFY_SOCKET", "WATCHDOG_PID",
+    "WATCHDOG_USEC", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "MEMORY_PRESSURE_WATCH",
+    "MEMORY_PRESSURE_WRITE", "STATE_DIRECTORY", "RUNTIME_DIRECTORY",
+];
 /// The kernel's limit for one string of an environment, with room for the name.
 const LONGEST: usize = 120 * 1024;
 

@@ -21,6 +21,7 @@
 //! | `agent`   | the agent and its terminal                                             |
 //! | `console` | the operator's terminal, stdout and stderr                             |
 //! | `sweep`   | who gets TERM and who gets KILL                                        |
+//! | `manager` | systemd and its kin: ready, status, watchdog                           |
 //! | `helper`  | `before_spawn` and `[halt] notify`                                     |
 //! | `record`  | `<session>.json`                                                       |
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ mod figures;
 mod helper;
 mod keys;
 mod kin;
+mod manager;
 mod methods;
 mod perform;
 mod react;
@@ -67,6 +69,7 @@ use calls::Calls;
 use console::Console;
 use figures::Tally;
 use helper::Helper;
+use manager::Manager;
 use settings::{InitSettings, Io, Settings};
 use suspend::Suspending;
 use sweep::Sweep;
@@ -92,6 +95,7 @@ struct Supervisor {
     /// First, so that the socket goes before the lock does: whoever has the lock next binds its own.
     calls: Option<Calls>,
     charge: Charge,
+    manager: Manager,
     tally: Tally,
     life: Life,
     /// Events that effects have caused, in order.
@@ -156,6 +160,7 @@ enum Source {
     Stranger,
     Listener,
     Caller(CallerId),
+    Manager,
 }
 
 fn now() -> Now {
@@ -192,6 +197,7 @@ impl Supervisor {
             self.answer_waiting();
             self.feed_streams();
             self.send_answers();
+            self.tell_manager();
         }
     }
 
@@ -223,7 +229,7 @@ impl Supervisor {
         let leave = self.leaves_at();
         let suspend = self.suspending.map(Suspending::deadline);
         let calls = self.calls.as_ref().and_then(Calls::deadline);
-        [life, suspend, leave, calls].into_iter().flatten().min()
+        [life, suspend, leave, calls, self.manager.deadline()].into_iter().flatten().min()
     }
 
     fn register(&self, sources: &mut Sources<Source>) {
@@ -253,6 +259,9 @@ impl Supervisor {
             for watch in self.sweep.strangers() {
                 sources.add(Source::Stranger, watch.as_fd(), Want::Read);
             }
+        }
+        if let Some(fd) = self.manager.waits_for() {
+            sources.add(Source::Manager, fd, Want::Write);
         }
         self.register_callers(sources);
     }
@@ -305,6 +314,8 @@ impl Supervisor {
             Source::Stranger => self.on_stranger(),
             Source::Listener => self.on_listener(),
             Source::Caller(caller) => self.on_caller(caller, ready),
+            // Told again after every turn.
+            Source::Manager => {}
         }
     }
 

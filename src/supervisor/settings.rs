@@ -23,6 +23,7 @@ pub struct Settings {
     pub timeout: Option<Duration>,
     /// None: no callers are answered.
     pub socket: Option<SocketSettings>,
+    pub manager: ManagerSettings,
     pub crash: Numbers,
     /// `[run] before_spawn`: non-zero refuses the spawn. Empty: none.
     pub before_spawn: Vec<String>,
@@ -43,6 +44,16 @@ pub struct SocketSettings {
     pub access_group: Role,
     /// The role of a caller from another pid namespace.
     pub access_outside: Role,
+}
+
+/// Who wants to know when the agent runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ManagerSettings {
+    /// `$NOTIFY_SOCKET`.
+    pub notify_socket: Option<OsString>,
+    /// How long systemd waits for a sign of life, if it does.
+    pub watchdog: Option<Duration>,
+    pub ready_fd: Option<i32>,
 }
 
 /// `agentsup init`.

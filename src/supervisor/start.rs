@@ -6,6 +6,7 @@ use std::collections::{HashSet, VecDeque};
 use super::calls::Calls;
 use super::console::{self, Console, Reads};
 use super::figures::Tally;
+use super::manager::Manager;
 use super::record::{self, Facts, Record};
 use super::settings::{CannotStart, InitSettings, Io, Settings};
 use super::suspend;
@@ -23,6 +24,8 @@ use crate::session::{self, SpawnPlan, Start};
 pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     let own =
         |what: &str, error: std::io::Error| CannotStart { code: 125, message: format!("{what}: {error}") };
+    // First of all: a descriptor that nobody left open for us must not turn out to be one of our own.
+    let manager = Manager::open(&settings.manager)?;
     let inbox = prepare_process()?;
     let id = &settings.wish.session.id;
 
@@ -82,6 +85,7 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     let session = Session { settings, record, next: None, record_failed: false, _lock: lock };
     let (mut supervisor, first) = Supervisor::new(Charge::Run(Box::new(session)), rules, log, console, inbox);
     supervisor.calls = calls;
+    supervisor.manager = manager;
     sched::take_short_turns();
     Ok(supervisor.live(first))
 }
@@ -165,6 +169,7 @@ impl Supervisor {
         let supervisor = Supervisor {
             calls: None,
             charge,
+            manager: Manager::default(),
             tally: Tally::new(),
             shown_phase: super::story::phase_name(life.phase()),
             life,

@@ -33,6 +33,9 @@ impl Supervisor {
             .maybe("why", self.why_fresh)
             .maybe("conversation", session.record.facts.conversation.id.as_deref());
         self.log.record(event);
+        if self.tally.spawned == 1 {
+            self.manager.ready();
+        }
     }
 
     pub(super) fn tell_spawn_failed(&mut self, code: u8, step: &'static str, why: &str) {
@@ -197,6 +200,36 @@ impl Supervisor {
         }
         self.shown_phase = phase;
         self.write_record();
+        if phase == "stopping" {
+            self.manager.stopping();
+        }
+        self.manager.status(self.status());
+    }
+
+    /// One line for people, as `systemctl status` shows it.
+    fn status(&self) -> String {
+        let phase = self.shown_phase;
+        let status = match (self.life.phase(), self.running_pid()) {
+            (Phase::Running { .. }, Some(pid)) => match self.life.restarts() {
+                0 => format!("{phase}, pid {pid}"),
+                restarts => format!("{phase}, pid {pid}, restarts {restarts}"),
+            },
+            (Phase::Waiting { .. } | Phase::Halted | Phase::Telling { .. }, _) => {
+                format!("{phase}: agent {}", self.last_end_in_words())
+            }
+            _ => phase.to_owned(),
+        };
+        match self.life.health() {
+            Health::Degraded => format!("{status} (degraded)"),
+            Health::Healthy | Health::Halted => status,
+        }
+    }
+
+    /// After every turn.
+    pub(super) fn tell_manager(&mut self) {
+        if let Some(trouble) = self.manager.tell(Instant::now()) {
+            self.console.tell(&trouble);
+        }
     }
 
     fn write_record(&mut self) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{LIMIT, Lab, SESSION, sys};
+use super::{Ended, FAKE, LIMIT, Lab, Launch, Running, SESSION, sys};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
@@ -158,4 +158,22 @@ pub fn connect(path: &Path) -> std::io::Result<UnixStream> {
     let dir = std::fs::File::open(path.parent().expect("a directory"))?;
     let name = path.file_name().expect("a name").to_str().expect("plain");
     UnixStream::connect(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
+}
+
+/// A supervisor whose agent waits, and a caller.
+pub fn waiting(lab: &Lab) -> (Running, Caller) {
+    let sup = Launch::run(lab, [FAKE, "wait"]).start();
+    sup.wait_for_output("READY");
+    let mut caller = Caller::of(lab);
+    caller.wait_for("ready");
+    (sup, caller)
+}
+
+pub fn pid_of(reply: &Value) -> i32 {
+    reply["pid"].as_i64().unwrap_or_else(|| panic!("no pid in {reply}")) as i32
+}
+
+pub fn stop(sup: Running, caller: &mut Caller) -> Ended {
+    assert_eq!(caller.get("stop", json!({}))["already"], false);
+    sup.end()
 }

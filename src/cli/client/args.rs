@@ -34,17 +34,19 @@ macro_rules! client_verb {
         #[argh(
             subcommand,
             help_triggers("-h", "--help"),
-            note = "Without --socket and SESSION: $AGENTSUP_SOCKET, else the only live session of\n\
-                    the state dir. `agentsup ls` lists them. Durations are 8, 8s, 500ms, 5m or 2h.\n",
+            note = "Without --socket and SESSION: $AGENTSUP_SOCKET, else $AGENTSUP_SESSION, else\n\
+                    the only live session of the state dir. `agentsup ls` lists them. Durations\n\
+                    are 8, 8s, 500ms, 5m or 2h.\n",
             note = "Exit codes: 0, or\n\
                     \u{20}   1  refused, or the answer is no\n\
                     \u{20}   2  usage error, or more than one session to choose from\n\
                     \u{20}  69  no supervisor answers\n\
                     \u{20} 124  no answer in time; the request was sent, so it may be done\n",
             note = "Environment:\n\
-                    \u{20} AGENTSUP_DIR     the state dir, when --dir is not given\n\
-                    \u{20} AGENTSUP_SOCKET  the socket, when neither --socket nor SESSION is given\n\
-                    \u{20} NO_COLOR         set: no colours on a terminal"
+                    \u{20} AGENTSUP_DIR      the state dir, when --dir is not given\n\
+                    \u{20} AGENTSUP_SESSION  the session, when nothing else names one\n\
+                    \u{20} AGENTSUP_SOCKET   the socket, when neither --socket nor SESSION is given\n\
+                    \u{20} NO_COLOR          set: no colours on a terminal"
         )]
         pub struct $Verb {
             $($fields)*

@@ -21,7 +21,7 @@ const LARGEST: u64 = 1 << 20;
 
 /// What the design names and does not work yet: refused, never ignored.
 const UNBUILT_TABLES: [&str; 6] = ["permission", "recovery", "rule", "screen", "trigger", "watch"];
-const UNBUILT_RUN_KEYS: [&str; 5] = ["no_hooks", "ready_fd", "record", "record_input", "watch"];
+const UNBUILT_RUN_KEYS: [&str; 4] = ["no_hooks", "record", "record_input", "watch"];
 
 #[derive(Debug, Default)]
 pub struct Config {

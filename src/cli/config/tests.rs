@@ -35,6 +35,7 @@ timeout = "2h"
 socket_mode = "0660"
 socket_group = 100
 no_socket = false
+ready_fd = 7
 allowed_dirs = ["/w/*"]
 continue_args = ["--again", ""]
 before_spawn = ["check", "it"]
@@ -135,7 +136,7 @@ fn complaints_name_file_line_fault_and_what_was_expected() {
         ("[halt]\n\nfrob = 1", "a.toml:3: unknown key `frob`; expected one of notify"),
         ("\n[plicy]\nx = 1", "a.toml:2: unknown key `plicy`; expected `policy`?"),
         ("[run]\n\nwatch = true", "a.toml:3: `watch` is not built yet; leave it out"),
-        ("[run]\nready_fd = 1", "a.toml:2: `ready_fd` is not built yet; leave it out"),
+        ("[run]\nready_fd = 1", "a.toml:2: `1` is no descriptor to report on; expected a number from 3 on"),
         ("[run]\nsocket_mode = 660", "a.toml:2: invalid type: integer `660`; expected a string"),
         (
             "[run]\nsocket_mode = \"0755\"",

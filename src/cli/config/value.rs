@@ -78,6 +78,10 @@ pub fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error>
     asked::mode(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
 }
 
+pub fn descriptor<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i32>, D::Error> {
+    asked::descriptor(&i64::deserialize(from)?.to_string()).map(Some).map_err(D::Error::custom)
+}
+
 /// A name, or a number with or without quotes.
 pub fn group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     struct Group;
