@@ -65,6 +65,17 @@ need() {
     PATH=$PATH:/usr/sbin:/sbin type -P "$1" >/dev/null || install_packages "$2"
 }
 
+# foreign BINARY: leaves in $emulator what has to stand before it: nothing where the machine runs it.
+# shellcheck disable=SC2034 # the caller's
+foreign() {
+    emulator=()
+    need readelf binutils
+    if [[ $(LC_ALL=C readelf --file-header "$1") == *AArch64* && $(uname -m) != aarch64 ]]; then
+        need qemu-aarch64-static qemu-user-static
+        emulator=("$(type -P qemu-aarch64-static)")
+    fi
+}
+
 install_packages() {
     echo "installing: $*"
     # A machine that has just booted may hold the lock for its own updates.

@@ -55,7 +55,7 @@ let
       cp -r --no-preserve=mode ${src} source
       cp -r ${./ci} source/ci
       cd source
-      binary=$(bash ci/build-static --offline | tail -n 1)
+      binary=$(bash ci/build-static x86_64 --offline | tail -n 1)
       install -D "$binary" "$out/bin/${pname}"
       cargo test --locked --offline ${toString cargoTestFlags} -- ${toString checkFlags}
     ''

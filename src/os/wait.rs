@@ -63,3 +63,10 @@ pub fn become_subreaper() -> std::io::Result<()> {
         Err(std::io::Error::last_os_error())
     }
 }
+
+/// Whether they do: qemu-user (7.2) refuses, and so may a seccomp filter.
+pub fn is_subreaper() -> bool {
+    let mut set: libc::c_int = 0;
+    // SAFETY: the kernel writes one `int`, which `set` is.
+    unsafe { libc::prctl(libc::PR_GET_CHILD_SUBREAPER, &raw mut set, 0, 0, 0) == 0 && set == 1 }
+}

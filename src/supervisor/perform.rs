@@ -19,7 +19,7 @@ use crate::policy::crash::HaltReason;
 use crate::policy::life::{Effect, Event, Next, Phase};
 use crate::policy::stop::Order;
 use crate::session::program::{self, NotRunnable};
-use crate::session::{self, Profile, Start};
+use crate::session::{self, Profile, Start, Wish};
 
 /// In a stop unread output is waited for at least this long, also when the grace is used up.
 const FLUSH_AT_LEAST: Duration = Duration::from_millis(200);
@@ -51,12 +51,7 @@ impl Supervisor {
             self.events.push_back(Event::LeftoversGone);
             return;
         };
-        let wish = &session.settings.wish;
-        let marks = [
-            procfs::variable("AGENT_DOC_SESSION", wish.session.id.as_ref()),
-            procfs::variable("AGENTSUP_SOCKET", wish.socket.as_os_str()),
-        ];
-        let found = self.sweep.adopt_leftovers(&marks);
+        let found = self.sweep.adopt_leftovers(&marks(&session.settings.wish));
         if found == 0 {
             self.events.push_back(Event::LeftoversGone);
             return;
@@ -204,6 +199,10 @@ impl Supervisor {
     }
 
     fn end_tree(&mut self, order: Order) {
+        if let (Charge::Run(session), false) = (&self.charge, self.sweep.keeps_orphans()) {
+            // Those of before this stop can be told by their environment alone.
+            self.sweep.adopt_leftovers(&marks(&session.settings.wish));
+        }
         match order {
             Order::Term => {
                 let urged = matches!(self.life.phase(), Phase::Stopping { stop, .. } if stop.is_urged());
@@ -312,6 +311,14 @@ impl From<LaunchError> for Failed {
             },
         }
     }
+}
+
+/// What the environment of everything that this session starts holds, and of nothing else.
+fn marks(wish: &Wish) -> [OsString; 2] {
+    [
+        procfs::variable("AGENT_DOC_SESSION", wish.session.id.as_ref()),
+        procfs::variable("AGENTSUP_SOCKET", wish.socket.as_os_str()),
+    ]
 }
 
 fn launch_init(command: &[OsString]) -> Result<Agent, Failed> {

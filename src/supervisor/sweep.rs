@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use crate::os::pidfd::PidFd;
 use crate::os::procfs::{self, Process};
-use crate::os::signals;
+use crate::os::{signals, wait};
 
 /// Rounds of "look, kill" against something that forks as fast as it dies.
 const ROUNDS: usize = 50;
@@ -25,9 +25,11 @@ pub enum Scope {
 
 pub struct Sweep {
     me: i32,
+    /// Orphans come to us. Where that is refused they are gone from our tree, and live on.
+    keeps_orphans: bool,
     had_term: HashSet<(i32, u64)>,
     /// Not our children, so their end has to be watched: what entered the namespace from outside,
-    /// or what an earlier supervisor left behind.
+    /// what an earlier supervisor left behind, or what may become an orphan that is not kept.
     strangers: Vec<Stranger>,
     /// What entered from outside has its turn.
     outsiders_too: bool,
@@ -49,8 +51,10 @@ struct Stranger {
 
 impl Sweep {
     pub fn new() -> Sweep {
+        let me = std::process::id().cast_signed();
         Sweep {
-            me: std::process::id().cast_signed(),
+            me,
+            keeps_orphans: me == 1 || wait::is_subreaper(),
             had_term: HashSet::new(),
             strangers: Vec::new(),
             outsiders_too: false,
@@ -62,12 +66,16 @@ impl Sweep {
         self.me == 1
     }
 
+    pub fn keeps_orphans(&self) -> bool {
+        self.keeps_orphans
+    }
+
     /// TERM to everything in scope that has not had it yet; where nothing can be seen, to `agent`'s
     /// group.
     pub fn term(&mut self, scope: Scope, agent: Option<i32>) {
         let Some(all) = procfs::processes() else { return self.term_blindly(scope, agent) };
         let own = procfs::descendants(&all, self.me);
-        let targets: Vec<Process> = match scope {
+        let mut targets: Vec<Process> = match scope {
             Scope::Group(group) => own.into_iter().filter(|p| p.group == group).collect(),
             Scope::Under(root) => {
                 let below: HashSet<i32> = procfs::descendants(&all, root).iter().map(|p| p.pid).collect();
@@ -76,6 +84,13 @@ impl Sweep {
             Scope::One(pid) => own.into_iter().filter(|p| p.pid == pid).collect(),
             Scope::Tree => own,
         };
+        if !self.keeps_orphans {
+            // Perhaps the last look at whose they are: when their parent ends, they are nobody's.
+            self.watch(targets.clone());
+            if scope == Scope::Tree {
+                targets.extend(self.living_strangers());
+            }
+        }
         let cleaning = self.cleaning_up(&all);
         self.term_each(targets.iter().filter(|p| !cleaning.contains(&p.pid)));
     }
@@ -190,6 +205,9 @@ impl Sweep {
         if let Some(group) = agent {
             let _ = signals::send_group(group, libc::SIGKILL);
         }
+        if !self.keeps_orphans && self.strangers_left() {
+            self.kill_strangers();
+        }
         let mut killed = HashSet::new();
         for _ in 0..ROUNDS {
             let alive = self.alive();
@@ -261,7 +279,7 @@ impl Sweep {
     /// Our own tree is gone: now wait for what entered from outside. True when that is gone too.
     pub fn is_over(&mut self) -> bool {
         if !self.is_init() {
-            return true;
+            return self.keeps_orphans || !self.strangers_left();
         }
         if !self.outsiders_too {
             self.include_outsiders();
