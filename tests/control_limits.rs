@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -176,6 +176,64 @@ fn hostile_callers_all_at_once_hold_up_nobody() {
     eventually("no descriptor leaks", || open_files(pid) <= files);
     let mut one_more = Caller::of(&lab);
     stop(sup, &mut one_more);
+}
+
+#[test]
+fn a_flood_of_requests_keeps_nobody_else_out() {
+    let lab = Lab::new();
+    let (sup, mut good) = waiting(&lab);
+    let path = socket(&lab);
+    let over = AtomicBool::new(false);
+    let flood = "{\"method\":\"stats\"}\n{\"method\":\"state\",\"params\":{\"deep\":true}}\n".repeat(500);
+    std::thread::scope(|scope| {
+        let _ends = Ends(&over);
+        for _ in 0..20 {
+            scope.spawn(|| {
+                let mut stream = caller::connect(&path).unwrap();
+                stream.set_nonblocking(true).unwrap();
+                let mut answers = [0; 64 * 1024];
+                // What was sent in part is finished by what follows, as nonsense now and then.
+                while !over.load(Ordering::Relaxed) {
+                    let _ = stream.write(flood.as_bytes());
+                    let _ = stream.read(&mut answers);
+                    std::thread::yield_now();
+                }
+            });
+        }
+        for _ in 0..10 {
+            let began = Instant::now();
+            Caller::of(&lab).get("ping", json!({}));
+            good.state();
+            assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        }
+    });
+    let began = Instant::now();
+    stop(sup, &mut good).assert_code(143);
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn streams_that_nobody_reads_take_no_descriptors() {
+    let lab = Lab::new();
+    let (sup, mut caller) = waiting(&lab);
+    // More than a reader's buffers hold, so that every stream stands in the file.
+    for _ in 0..5000 {
+        caller.get("inject", json!({"bytes": ""}));
+    }
+    let before = open_files(sup.pid());
+    let mut unread: Vec<_> = (0..20).map(|_| Caller::of(&lab)).collect();
+    for reader in &mut unread {
+        for _ in 0..16 {
+            reader.send(&json!({"method": "logs", "params": {"lines": 100_000}}));
+        }
+    }
+    eventually("all are served", || {
+        caller.get("stats", json!({}))["calls"]["logs"]["ok"].as_u64() == Some(20 * 16)
+    });
+    let more = open_files(sup.pid()) - before;
+    assert!(more <= 20 + 1, "{more} descriptors for 20 callers and one file");
+    drop(unread);
+    stop(sup, &mut caller).assert_code(143);
 }
 
 struct Ends<'a>(&'a AtomicBool);

@@ -203,10 +203,15 @@ impl Server {
         self.callers.get(&id).map(|c| c.peer)
     }
 
-    /// Found once for each caller.
-    pub fn role(&mut self, id: CallerId, find: impl FnOnce(Peer, PeerLife) -> Role) -> Option<Role> {
+    /// Once it is known.
+    pub fn role(&self, id: CallerId) -> Option<Role> {
+        self.callers.get(&id)?.role
+    }
+
+    pub fn find_role(&mut self, id: CallerId, find: impl FnOnce(Peer, PeerLife) -> Role) -> Option<Role> {
         let caller = self.callers.get_mut(&id)?;
-        Some(*caller.role.get_or_insert_with(|| find(caller.peer, caller.stream.peer_life())))
+        caller.role = Some(find(caller.peer, caller.stream.peer_life()));
+        caller.role
     }
 
     /// An answer will come later, so the caller does not count as silent. False: it waits for too

@@ -235,9 +235,16 @@ impl Supervisor {
             return None;
         }
         let (Some(calls), Charge::Run(session)) = (&mut self.calls, &self.charge) else { return None };
-        let began = clock::own_cpu_time();
-        let role = calls.server.role(caller, |peer, gone| kin::role_of(peer, gone, &session.settings))?;
-        calls.server.spend(clock::own_cpu_time().saturating_sub(began), Instant::now());
+        let role = match calls.server.role(caller) {
+            Some(role) => role,
+            None => {
+                let began = clock::own_cpu_time();
+                let find = |peer, life| kin::role_of(peer, life, &session.settings);
+                let role = calls.server.find_role(caller, find)?;
+                calls.server.spend(clock::own_cpu_time().saturating_sub(began), Instant::now());
+                role
+            }
+        };
         (!role.may(method)).then_some(role)
     }
 
