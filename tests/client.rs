@@ -93,7 +93,8 @@ fn wait_for_exit_ends_with_the_agents_code() {
     assert!(typed.status.success(), "{typed:?}");
     assert_eq!(waits.wait().expect("our child").code(), Some(7));
     assert_eq!(verb(&lab, "pid").status.code(), Some(1), "none runs");
-    assert_eq!(verb(&lab, "wait --for ready --timeout 50ms").status.code(), Some(124));
+    let late = fails(&lab, "wait --for ready --timeout 50ms", 124);
+    assert_eq!(late, "agentsup: the agent was not ready within 50ms (TIMEOUT)\n");
     says(&lab, "stop");
     sup.end().assert_code(7);
 }
@@ -124,9 +125,14 @@ fn a_supervisor_that_hangs_never_hangs_the_client() {
     let began = Instant::now();
     assert!(fails(&lab, "state --timeout 200ms", 124).contains("no answer within 200ms"));
     assert!(fails(&lab, "restart --timeout 200ms", 69).contains("silent"));
-    assert_eq!(verb(&lab, "health --timeout 200ms").status.code(), Some(1));
+    let health = verb(&lab, "health --timeout 200ms");
+    assert_eq!(health.status.code(), Some(1));
+    assert!(health.stdout.starts_with(b"unhealthy: no answer within 200ms;"), "{health:?}");
     assert_eq!(json(&lab, "ls --json")[0]["health"], "silent");
     assert!(began.elapsed() < support::LIMIT);
+    let began = Instant::now();
+    assert!(fails(&lab, "wait --for ready --timeout 200ms", 124).contains("no answer within 200ms"));
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     sup.signal(libc::SIGCONT);
     // What had been given up is not done later.
     assert_eq!(json(&lab, "state --json")["restart_count"], 0);
@@ -164,6 +170,116 @@ fn events_go_on_after_a_reconnect_without_a_gap() {
     assert!(seqs.last() > Some(seen));
     assert!(child.wait().expect("our child").success(), "the supervisor's end is the stream's");
     sup.end();
+}
+
+#[test]
+fn following_ends_at_once_when_the_reader_has_gone() {
+    let lab = Lab::new();
+    let sup = waiting(&lab);
+    says(&lab, "wait --for ready");
+    let held = says(&lab, "events --json");
+    let seqs = held.lines().filter_map(|line| {
+        let frame: Value = serde_json::from_str(line).expect("JSON");
+        frame["event"]["seq"].as_u64()
+    });
+    let last_but_one = seqs.max().expect("events") - 1;
+    for line in [&format!("events -f --since {last_but_one}"), "logs -f -n 1", "events -f --json"] {
+        let mut child = command(&lab, line).stdout(Stdio::piped()).spawn().expect("agentsup runs");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        lines.next().expect("a line").expect("text");
+        drop(lines);
+        // Nothing happens any more that could be written, and fail to be.
+        let mut ended = None;
+        eventually(&format!("{line} ends"), || {
+            ended = child.try_wait().expect("our child");
+            ended.is_some()
+        });
+        assert_eq!(ended.and_then(|status| status.code()), Some(0), "{line}");
+    }
+    says(&lab, "stop");
+    sup.end();
+}
+
+#[test]
+fn a_failure_is_json_too_where_that_was_asked_for() {
+    let lab = Lab::new();
+    for (line, code, word, lines) in [
+        ("state --json --bogus", 2, "USAGE", 6),
+        ("pause --timeout x --json", 2, "USAGE", 6),
+        ("inject --json", 2, "USAGE", 6),
+        ("ls --json --bogus", 2, "USAGE", 6),
+        ("prune --bogus --json", 2, "USAGE", 6),
+        ("state --json", 69, "NO_SUPERVISOR", 6),
+        ("events --json", 69, "NO_SUPERVISOR", 1),
+        ("logs --json --bogus", 2, "USAGE", 1),
+    ] {
+        let output = verb(&lab, line);
+        assert_eq!(output.status.code(), Some(code), "{line}: {output:?}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert_eq!(text.lines().count(), lines, "{line}: {text}");
+        let error: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(error["error"]["code"], word, "{line}");
+        let told = format!("agentsup: {}\n", error["error"]["message"].as_str().expect("a message"));
+        assert_eq!(String::from_utf8(output.stderr).expect("text"), told, "{line}");
+    }
+    // Words that are TEXT ask for nothing.
+    assert!(verb(&lab, "inject --bogus -- --json").stdout.is_empty());
+}
+
+#[test]
+fn an_unknown_option_leads_to_the_help_that_lists_the_known() {
+    let lab = Lab::new();
+    for name in ["state", "ls", "run", "init", "explain"] {
+        let told = fails(&lab, &format!("{name} --frobnicate x"), 2);
+        let wanted = format!("agentsup: unknown option --frobnicate; `agentsup help {name}` lists them\n");
+        assert_eq!(told, wanted);
+    }
+}
+
+#[test]
+fn a_stdout_that_cannot_be_written_is_1_for_every_verb() {
+    let lab = Lab::new();
+    let sup = waiting(&lab);
+    says(&lab, "wait --for ready");
+    for line in
+        ["state", "state --json", "events", "logs --json", "health", "ls", "help state", "explain true"]
+    {
+        let full = std::fs::File::create("/dev/full").expect("Linux has it");
+        let output = command(&lab, line).stdout(full).output().expect("agentsup runs");
+        assert_eq!(output.status.code(), Some(1), "{line}: {output:?}");
+        assert!(output.stderr.starts_with(b"agentsup: cannot write to stdout: "), "{line}: {output:?}");
+    }
+    says(&lab, "stop");
+    sup.end();
+}
+
+#[test]
+fn what_is_no_socket_is_called_so() {
+    let lab = Lab::new();
+    let (file, dir) = (lab.write("file", ""), lab.dir("dir"));
+    for path in [file.as_str(), dir.as_ref()] {
+        assert!(fails(&lab, &format!("state --socket {path}"), 69).ends_with(": it is no socket\n"));
+    }
+}
+
+#[test]
+fn the_help_teaches_what_works() {
+    let lab = Lab::new();
+    assert!(says(&lab, "inject --help").contains("\n  printf 'hello\\r' | agentsup inject -\n"));
+    let health = says(&lab, "health --help");
+    let (_, codes) = health.split_once("Exit codes: 0 when healthy, or\n").expect("its codes");
+    let (codes, _) = codes.split_once("\n\n").expect("more behind them");
+    let codes: Vec<&str> = codes.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(codes, ["1", "2"]);
+    // Each mode that the complaint offers, in the help too.
+    let help = says(&lab, "run --help");
+    let complaint = fails(&lab, "run --socket-mode 0755 true", 2);
+    let words = complaint.split(|c: char| !c.is_ascii_digit());
+    let modes: Vec<&str> = words.filter(|word| word.len() == 4 && *word != "0755").collect();
+    assert_eq!(modes.len(), 4);
+    let (_, at) = help.split_once("--socket-mode").expect("the option");
+    let (at, _) = at.split_once("--socket-group").expect("the next option");
+    assert!(modes.iter().all(|mode| at.contains(mode)), "{modes:?}: {at}");
 }
 
 /// Supervisors by the dozen, without a thread for each of their pipes.

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::json;
 use support::caller::{self, Framing, pid_of, socket, stop, waiting};
-use support::{Caller, FAKE, Lab, Launch, Place, count, eventually, exists, procfs};
+use support::{Caller, FAKE, Lab, Launch, Place, SESSION, count, eventually, exists, procfs};
 
 /// What a process does that is told a socket and a file: it asks, and writes down the answers.
 const ASKS: &str = r#"
@@ -141,6 +141,43 @@ fn another_uid_is_let_in_by_the_group_and_may_only_look() {
     assert_eq!(told.len(), 4, "{told:?}");
     assert!(told.iter().all(|line| line.contains("role=observer uid=65534")), "{told:?}");
     stop(sup, &mut caller).assert_code(143);
+}
+
+#[test]
+fn sessions_with_different_groups_are_each_reachable_for_their_own() {
+    if !nix::unistd::geteuid().is_root() || !exists(Path::new(PYTHON)) {
+        eprintln!("SKIPPED: only root can be somebody else, who then needs {PYTHON}");
+        return;
+    }
+    let lab = Lab::new();
+    let of = |id: &'static str, group: &'static str| {
+        let launch = match id {
+            SESSION => Launch::run(&lab, [FAKE, "wait"]),
+            id => Launch::session(&lab, id, [FAKE, "wait"]),
+        };
+        let sup = launch.with(["--socket-group", group]).start();
+        sup.wait_for_output("READY");
+        sup
+    };
+    let first = of("first", "54321");
+    let mode = |dir: &str| std::fs::metadata(lab.path(dir)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("state"), mode("state/supervisor")), (0o750, 0o750));
+    let second = of(SESSION, "54322");
+    assert_eq!((mode("state"), mode("state/supervisor")), (0o751, 0o751));
+    assert_eq!(mode("state/logs"), 0o700);
+    eventually("it can be asked", || exists(&socket(&lab)));
+    assert!(as_stranger(&lab, "54322").starts_with("ping ok\n"), "{}", as_stranger(&lab, "54322"));
+    for group in ["54321", "54323"] {
+        assert!(as_stranger(&lab, group).contains("Permission denied"), "{group}");
+    }
+    for entry in std::fs::read_dir(lab.path("state/supervisor")).unwrap().flatten() {
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o007, 0, "{:?}", entry.path());
+    }
+    for sup in [first, second] {
+        sup.signal(libc::SIGTERM);
+        sup.end().assert_code(143);
+    }
 }
 
 #[test]

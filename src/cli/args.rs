@@ -184,8 +184,8 @@ pub struct Run {
     #[argh(option, arg_name = "DURATION")]
     pub timeout: Option<Word>,
 
-    /// OCTAL mode of the control socket: 0600, 0660 or 0666 (default: 0600; 0660 with
-    /// --socket-group)
+    /// OCTAL mode of the control socket: 0600, 0660, 0606 or 0666 (default: 0600; 0660
+    /// with --socket-group)
     #[argh(option, arg_name = "OCTAL")]
     pub socket_mode: Option<Word>,
 
@@ -251,6 +251,7 @@ pub struct Init {
             and creates nothing. Values of variables named *KEY*, *TOKEN*, *SECRET* or\n\
             *PASSWORD* are shown as ***.\n",
     note = "Exit codes: 0, or the one with which `run` would refuse to start.\n\
+            \u{20}   1  stdout cannot be written\n\
             \u{20}   2  usage error\n\
             \u{20}  78  configuration refused\n\
             \u{20} 126  COMMAND cannot be executed\n\

@@ -204,7 +204,7 @@ mod tests {
 
     pub fn asked(line: &[&str]) -> Result<Asked, Failure> {
         let line: Vec<OsString> = line.iter().map(OsString::from).collect();
-        let cut = words::cut(&args::options::<Run>(), &line)?;
+        let cut = words::cut("run", &args::options::<Run>(), &line)?;
         from_flags(words::through_argh("run", &cut)?)
     }
 
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn paths_and_variables_may_be_any_bytes_but_names_of_things_are_text() {
         let odd = |prefix: &[u8]| OsString::from_vec([prefix, b"\xff"].concat());
-        let cut = |word| words::cut(&args::options::<Run>(), &[word, "true".into()]).unwrap();
+        let cut = |word| words::cut("run", &args::options::<Run>(), &[word, "true".into()]).unwrap();
         let asked = |word| from_flags(words::through_argh("run", &cut(word)).unwrap());
         assert_eq!(asked(odd(b"--cwd=/")).unwrap().cwd, Some(PathBuf::from(odd(b"/"))));
         assert_eq!(asked(odd(b"--env=A=")).unwrap().env, [("A".into(), odd(b""))]);

@@ -10,7 +10,7 @@ use crate::supervisor;
 use crate::supervisor::settings::InitSettings;
 
 pub fn init(argv: &[OsString]) -> Result<u8, Failure> {
-    let cut = words::cut(&args::options::<Init>(), argv)?;
+    let cut = words::cut("init", &args::options::<Init>(), argv)?;
     if cut.help {
         return show_help(Some("init"));
     }

@@ -90,11 +90,14 @@ pub fn show_help(verb: Option<&str>) -> Result<u8, Failure> {
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure { code: 125, message: format!("cannot write to stdout: {error}") })
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(unwritable(&error)),
         Ok(()) | Err(_) => Ok(()),
     }
+}
+
+/// The same code for every verb: 125 would say that something of ours is broken.
+pub fn unwritable(error: &std::io::Error) -> Failure {
+    Failure { code: 1, message: format!("cannot write to stdout: {error}") }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::session::state_dir;
 use crate::supervisor;
 
 pub fn run(argv: &[OsString]) -> Result<u8, Failure> {
-    let cut = words::cut(&args::options::<Run>(), argv)?;
+    let cut = words::cut("run", &args::options::<Run>(), argv)?;
     if cut.help {
         return show_help(Some("run"));
     }

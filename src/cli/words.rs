@@ -29,10 +29,16 @@ pub struct Cut {
     pub help: bool,
 }
 
-/// For verbs with a COMMAND: what begins with its first word is not looked at. `known` is what argh
-/// says about the verb's options.
-pub fn cut(known: &[&'static FlagInfo<'static>], words: &[OsString]) -> Result<Cut, Failure> {
-    let cut = cut_with(known, words, Plain::TakesTheRest)?;
+/// The options of a verb, as argh knows them.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    verb: &'a str,
+    options: &'a [&'static FlagInfo<'static>],
+}
+
+/// For verbs with a COMMAND: what begins with its first word is not looked at.
+pub fn cut(verb: &str, options: &[&'static FlagInfo<'static>], words: &[OsString]) -> Result<Cut, Failure> {
+    let cut = cut_with(Known { verb, options }, words, Plain::TakesTheRest)?;
     match cut.command.first() {
         _ if cut.help => Ok(cut),
         None => Err(Failure::usage(NO_COMMAND)),
@@ -42,8 +48,12 @@ pub fn cut(known: &[&'static FlagInfo<'static>], words: &[OsString]) -> Result<C
 }
 
 /// For verbs whose plain words may stand before, between and behind the options.
-pub fn cut_plain(known: &[&'static FlagInfo<'static>], words: &[OsString]) -> Result<Cut, Failure> {
-    cut_with(known, words, Plain::StandsAlone)
+pub fn cut_plain(
+    verb: &str,
+    options: &[&'static FlagInfo<'static>],
+    words: &[OsString],
+) -> Result<Cut, Failure> {
+    cut_with(Known { verb, options }, words, Plain::StandsAlone)
 }
 
 /// What a word that is no option means for those behind it.
@@ -53,7 +63,7 @@ enum Plain {
     StandsAlone,
 }
 
-fn cut_with(known: &[&'static FlagInfo<'static>], words: &[OsString], plain: Plain) -> Result<Cut, Failure> {
+fn cut_with(known: Known, words: &[OsString], plain: Plain) -> Result<Cut, Failure> {
     let mut cut = Cut::default();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
@@ -79,7 +89,7 @@ fn cut_with(known: &[&'static FlagInfo<'static>], words: &[OsString], plain: Pla
 
 /// `--name`, `--name=value`, `--name value`, `-n`, `-n value` or `-nvalue`.
 fn option(
-    known: &[&'static FlagInfo<'static>],
+    known: Known,
     word: &[u8],
     rest: &mut Iter<OsString>,
 ) -> Result<(&'static str, Option<OsString>), Failure> {
@@ -96,7 +106,7 @@ fn option(
         true => flag.short.is_some_and(|short| name == [b'-', short as u8]),
         false => flag.long.as_bytes() == name,
     };
-    let Some(flag) = known.iter().find(|flag| is_it(flag)) else {
+    let Some(flag) = known.options.iter().find(|flag| is_it(flag)) else {
         return Err(unknown_option(&String::from_utf8_lossy(name), known));
     };
     let value = match (&flag.kind, attached) {
@@ -125,13 +135,13 @@ fn next_value(option: &str, arg_name: &str, word: Option<&OsStr>) -> Result<OsSt
     }
 }
 
-fn unknown_option(name: &str, known: &[&'static FlagInfo<'static>]) -> Failure {
+fn unknown_option(name: &str, known: Known) -> Failure {
     if UNBUILT_OPTIONS.contains(&name) {
         return Failure::usage(format!("{name} is not built yet"));
     }
-    match nearest(name, known.iter().map(|flag| flag.long)) {
+    match nearest(name, known.options.iter().map(|flag| flag.long)) {
         Some(meant) => Failure::usage(format!("unknown option {name}; did you mean {meant}?")),
-        None => Failure::usage(format!("unknown option {name}; `agentsup help` lists them")),
+        None => Failure::usage(format!("unknown option {name}; `agentsup help {}` lists them", known.verb)),
     }
 }
 
@@ -196,7 +206,7 @@ mod tests {
     }
 
     fn run(line: &str) -> Result<Cut, Failure> {
-        cut(&args::options::<Run>(), &words(line))
+        cut("run", &args::options::<Run>(), &words(line))
     }
 
     fn complaint(line: &str) -> String {
@@ -252,23 +262,23 @@ mod tests {
             ("-- ", "COMMAND is an empty word"),
             ("--cwd", "--cwd needs a value: --cwd PATH"),
             ("--cwd -- x", "--cwd needs a value; if `--` is meant to be it, write --cwd=--"),
-            ("--frobnicate x", "unknown option --frobnicate; `agentsup help` lists them"),
+            ("--frobnicate x", "unknown option --frobnicate; `agentsup help run` lists them"),
             ("--restrat=no x", "unknown option --restrat; did you mean --restart?"),
-            ("-x y", "unknown option -x; `agentsup help` lists them"),
+            ("-x y", "unknown option -x; `agentsup help run` lists them"),
             ("--record f x", "--record is not built yet"),
             ("--record 3 x", "--record is not built yet"),
         ] {
             assert_eq!(complaint(line), message, "{line}");
         }
         let json = args::options::<args::Explain>();
-        assert_eq!(cut(&json, &words("--json=1 x")).unwrap_err().message, "--json takes no value");
-        assert_eq!(cut(&json, &[]).unwrap_err().message, NO_COMMAND);
+        assert_eq!(cut("explain", &json, &words("--json=1 x")).unwrap_err().message, "--json takes no value");
+        assert_eq!(cut("explain", &json, &[]).unwrap_err().message, NO_COMMAND);
     }
 
     #[test]
     fn plain_words_may_stand_anywhere_where_there_is_no_command() {
         let logs = args::options::<crate::cli::client::args::Logs>();
-        let cut = |line: &str| cut_plain(&logs, &words(line)).map_err(|failure| failure.message);
+        let cut = |line: &str| cut_plain("logs", &logs, &words(line)).map_err(|failure| failure.message);
         for line in ["s1 --follow --lines=5", "-f -n 5 s1", "-n5 s1 -f", "-f -n=5 -- s1"] {
             let mut cut = cut(line).unwrap();
             cut.options.sort();
@@ -279,7 +289,7 @@ mod tests {
         assert_eq!(cut("- x").unwrap().command, ["-", "x"]);
         assert!(cut("s1 --help").unwrap().help);
         assert_eq!(cut("-fx").unwrap_err(), "--follow takes no value");
-        assert_eq!(cut("-x").unwrap_err(), "unknown option -x; `agentsup help` lists them");
+        assert_eq!(cut("-x").unwrap_err(), "unknown option -x; `agentsup help logs` lists them");
         assert_eq!(cut("-n").unwrap_err(), "--lines needs a value: --lines N");
     }
 
@@ -296,7 +306,7 @@ mod tests {
         let mut attached = OsString::from("--cwd=");
         attached.push(&odd);
         for line in [vec!["--cwd".into(), odd.clone(), odd.clone()], vec![attached, odd.clone()]] {
-            let cut = cut(&args::options::<Run>(), &line).unwrap();
+            let cut = cut("run", &args::options::<Run>(), &line).unwrap();
             let run: Run = through_argh("run", &cut).unwrap();
             assert_eq!(run.cwd, Some(Word(odd.clone())));
             assert_eq!(run.command, [Word(odd.clone())]);
@@ -313,7 +323,7 @@ mod tests {
     #[test]
     fn argh_sees_no_command_as_its_own() {
         for line in ["help", "-- --help", "-- --cwd", "--grace 1 -- -- help"] {
-            let cut = cut(&args::options::<Init>(), &words(line)).unwrap();
+            let cut = cut("init", &args::options::<Init>(), &words(line)).unwrap();
             let init: Init = through_argh("init", &cut).unwrap();
             let command: Vec<OsString> = init.command.into_iter().map(|word| word.0).collect();
             assert_eq!(command, cut.command, "{line}");

@@ -13,6 +13,8 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,6 +23,7 @@ use serde::de::DeserializeOwned;
 
 use super::frame::{Decoder, Frame, Framing};
 use super::protocol::{Call, Code, Error, Id, Reply, Request, StreamFrame};
+use crate::os::poll::{Sources, Want};
 use crate::os::socket;
 
 pub mod many;
@@ -60,6 +63,16 @@ impl fmt::Display for CallError {
 }
 
 impl std::error::Error for CallError {}
+
+impl CallError {
+    /// For a call that was one part of what had `whole` to end: that is the time people asked for.
+    pub fn after_all(self, whole: Duration) -> CallError {
+        match self {
+            CallError::TimedOutAfterSend { .. } => CallError::TimedOutAfterSend { after: whole },
+            other => other,
+        }
+    }
+}
 
 /// How long an answer may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,14 +124,33 @@ pub struct Client {
     decoder: Decoder,
     patience: Duration,
     last_id: u64,
+    /// Where answers without end go: they are over when its reader has gone.
+    output: Option<OwnedFd>,
+}
+
+/// What waiting for bytes came to.
+enum Heard {
+    Bytes,
+    TheirEnd,
+    /// Nobody is left who would read on.
+    ReaderGone,
 }
 
 impl Client {
     /// `patience` holds for this, and for each call that does not bring its own.
     pub fn connect(path: &Path, patience: Duration) -> Result<Client, CallError> {
-        let stream = socket::connect_to(path, patience)
-            .map_err(|error| CallError::CouldNotConnect { path: path.to_owned(), why: in_words(&error) })?;
-        Ok(Client { stream, path: path.to_owned(), decoder: Decoder::for_replies(), patience, last_id: 0 })
+        let stream = socket::connect_to(path, patience).map_err(|error| CallError::CouldNotConnect {
+            path: path.to_owned(),
+            why: why_not(path, &error),
+        })?;
+        Ok(Client {
+            stream,
+            path: path.to_owned(),
+            decoder: Decoder::for_replies(),
+            patience,
+            last_id: 0,
+            output: None,
+        })
     }
 
     /// Asks once. `B` is the body that belongs to the call, or `serde_json::Value` for all there is.
@@ -178,7 +210,8 @@ impl Client {
         CallError::CouldNotConnect { path: self.path.clone(), why }
     }
 
-    /// The next reply to `id`; `None` when the connection ended between two frames.
+    /// The next reply to `id`; `None` when the connection ended between two frames, or nobody reads
+    /// what is made of them.
     fn reply<B: DeserializeOwned>(&mut self, id: &Id, deadline: &Deadline) -> Result<Option<B>, CallError> {
         loop {
             let frame = self.decoder.next().map_err(|error| CallError::Broken(error.to_string()))?;
@@ -192,31 +225,55 @@ impl Client {
                     }
                 }
                 Some(Frame::Raw(_)) => {}
-                None if !self.read(deadline)? => {
-                    let cut = |error: super::frame::FrameError| CallError::Broken(error.to_string());
-                    self.decoder.finish().map_err(cut)?;
-                    return Ok(None);
-                }
-                None => {}
+                None => match self.read(deadline)? {
+                    Heard::Bytes => {}
+                    Heard::TheirEnd => {
+                        let cut = |error: super::frame::FrameError| CallError::Broken(error.to_string());
+                        self.decoder.finish().map_err(cut)?;
+                        return Ok(None);
+                    }
+                    Heard::ReaderGone => return Ok(None),
+                },
             }
         }
     }
 
-    /// False at the end of the stream.
-    fn read(&mut self, deadline: &Deadline) -> Result<bool, CallError> {
+    fn read(&mut self, deadline: &Deadline) -> Result<Heard, CallError> {
         let mut chunk = [0; CHUNK];
         loop {
+            if deadline.patience == Patience::Endless && self.reader_goes_first() {
+                return Ok(Heard::ReaderGone);
+            }
             let left = deadline.left().map_err(|Late| deadline.timed_out())?;
             match self.stream.set_read_timeout(left).and_then(|()| self.stream.read(&mut chunk)) {
-                Ok(0) => return Ok(false),
+                Ok(0) => return Ok(Heard::TheirEnd),
                 Ok(n) => {
                     self.decoder.push(&chunk[..n]);
-                    return Ok(true);
+                    return Ok(Heard::Bytes);
                 }
                 Err(error) if is_passing(&error) => {}
                 // The supervisor closed with something of ours unread: its end all the same.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(Heard::TheirEnd),
                 Err(error) => return Err(CallError::Broken(in_words(&error))),
+            }
+        }
+    }
+
+    /// Waits for bytes, or for the reader of `output` to go; true when it is gone.
+    fn reader_goes_first(&self) -> bool {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Side {
+            Supervisor,
+            Reader,
+        }
+        let Some(output) = &self.output else { return false };
+        let mut sources = Sources::new();
+        sources.add(Side::Supervisor, self.stream.as_fd(), Want::Read);
+        sources.add(Side::Reader, output.as_fd(), Want::HangUp);
+        loop {
+            let ready = sources.wait(None);
+            if !ready.is_empty() {
+                return ready.iter().any(|(side, _)| *side == Side::Reader);
             }
         }
     }
@@ -243,6 +300,16 @@ pub(crate) fn in_words(error: &io::Error) -> String {
     }
 }
 
+/// Why nobody could be reached at `path`. To the kernel, a file that is no socket is one on which
+/// nobody listens.
+fn why_not(path: &Path, error: &io::Error) -> String {
+    let is_other = || std::fs::metadata(path).is_ok_and(|meta| !meta.file_type().is_socket());
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused if is_other() => "it is no socket".to_owned(),
+        _ => in_words(error),
+    }
+}
+
 /// `events` or `logs`, frame by frame. Over after [`StreamFrame::End`]; one that is followed is
 /// over when the supervisor ends.
 pub struct Stream {
@@ -254,6 +321,13 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// One that is followed is also over as soon as the reader of `output` has gone, and not only
+    /// when a frame cannot be written to it: the next may come in a day.
+    pub fn into_output(mut self, output: OwnedFd) -> Stream {
+        self.client.output = Some(output);
+        self
+    }
+
     fn advance(&mut self) -> Result<Option<StreamFrame>, CallError> {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));

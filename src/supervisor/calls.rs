@@ -24,6 +24,9 @@ use crate::policy::life::Event;
 pub(super) const LAST_ANSWERS: Duration = Duration::from_millis(200);
 /// Let in at one go: whoever is in already does not wait for a storm at the door.
 const ACCEPTS: usize = 16;
+/// A directory on the way to the socket, as [`let_group_in`] leaves it.
+const FOR_ONE_GROUP: u32 = 0o750;
+const FOR_MORE_GROUPS: u32 = 0o751;
 /// Requests that were none.
 const INVALID: &str = "invalid";
 
@@ -282,14 +285,26 @@ impl Supervisor {
     }
 }
 
-/// Who may use the socket must be able to reach it. What is in the directories stays ours alone.
+/// Who may use the socket must be able to reach it. What is in the directories stays ours alone: each
+/// file there is kept by its own mode, the socket by its mode and group.
 fn let_group_in(socket: &Path, group: u32) -> std::io::Result<()> {
     for dir in socket.ancestors().skip(1).take(2) {
         let meta = std::fs::metadata(dir)?;
         // A directory of somebody else's, a volume of root's for one, is theirs to open.
-        if meta.uid() == nix::unistd::geteuid().as_raw() && meta.mode() & 0o077 == 0 {
-            chown(dir, None, Some(group))?;
-            std::fs::set_permissions(dir, Permissions::from_mode(0o750))?;
+        if meta.uid() != nix::unistd::geteuid().as_raw() {
+            continue;
+        }
+        match meta.mode() & 0o777 {
+            closed if closed & 0o077 == 0 => {
+                chown(dir, None, Some(group))?;
+                std::fs::set_permissions(dir, Permissions::from_mode(FOR_ONE_GROUP))?;
+            }
+            // Another session opened it to its own group. A directory has but one, so whoever knows
+            // a name in it may get at that; the list of names stays the first group's.
+            FOR_ONE_GROUP if meta.gid() != group => {
+                std::fs::set_permissions(dir, Permissions::from_mode(FOR_MORE_GROUPS))?;
+            }
+            _ => {}
         }
     }
     Ok(())

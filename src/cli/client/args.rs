@@ -22,11 +22,28 @@ pub struct Common {
     pub words: Vec<Word>,
 }
 
-/// `$timeout` is the help of `--timeout`, with its default.
+/// `$timeout` is the help of `--timeout`, with its default; `$codes` that of the exit codes, where
+/// they are not everybody's.
 macro_rules! client_verb {
     (
         $(#[$($attribute:tt)*])*
         $name:literal $Verb:ident, timeout $timeout:tt
+        { $($fields:tt)* }
+    ) => {
+        client_verb! {
+            $(#[$($attribute)*])*
+            $name $Verb, timeout $timeout, codes
+            "Exit codes: 0, or\n\
+             \u{20}   1  refused, or the answer is no; or stdout cannot be written\n\
+             \u{20}   2  usage error, or more than one session to choose from\n\
+             \u{20}  69  no supervisor answers\n\
+             \u{20} 124  no answer in time; the request was sent, so it may be done\n"
+            { $($fields)* }
+        }
+    };
+    (
+        $(#[$($attribute:tt)*])*
+        $name:literal $Verb:ident, timeout $timeout:tt, codes $codes:tt
         { $($fields:tt)* }
     ) => {
         #[derive(FromArgs, ArgsInfo)]
@@ -37,11 +54,7 @@ macro_rules! client_verb {
             note = "Without --socket and SESSION: $AGENTSUP_SOCKET, else $AGENTSUP_SESSION, else\n\
                     the only live session of the state dir. `agentsup ls` lists them. Durations\n\
                     are 8, 8s, 500ms, 5m or 2h.\n",
-            note = "Exit codes: 0, or\n\
-                    \u{20}   1  refused, or the answer is no\n\
-                    \u{20}   2  usage error, or more than one session to choose from\n\
-                    \u{20}  69  no supervisor answers\n\
-                    \u{20} 124  no answer in time; the request was sent, so it may be done\n",
+            note = $codes,
             note = "Environment:\n\
                     \u{20} AGENTSUP_DIR      the state dir, when --dir is not given\n\
                     \u{20} AGENTSUP_SESSION  the session, when nothing else names one\n\
@@ -201,7 +214,7 @@ client_verb! {
         name = "inject",
         description = "type raw bytes into the agent's terminal",
         usage = "[options] [SESSION] (TEXT|-)",
-        example = "{command_name} y\nprintf 'hello\\\\r' | {command_name} -\n{command_name} my-session -- -v",
+        example = "{command_name} y\nprintf 'hello\\r' | {command_name} -\n{command_name} my-session -- -v",
         note = "Exactly as given, up to 48 KiB: nothing is added, no Enter either. `-` reads\n\
                 stdin to its end. One word is the TEXT, two are SESSION and TEXT.\n"
     )]
@@ -270,7 +283,11 @@ client_verb! {
         note = "Halted, stopping, paused, no answer in time and no supervisor are 1. Degraded\n\
                 and waiting to restart are 0: the supervisor is at work.\n"
     )]
-    "health" Health, timeout "DURATION that the answer may take (default: 5s)" {}
+    "health" Health, timeout "DURATION that the answer may take (default: 5s)", codes
+    "Exit codes: 0 when healthy, or\n\
+     \u{20}   1  not healthy, or nobody to ask; or stdout cannot be written\n\
+     \u{20}   2  usage error, or more than one session to choose from\n"
+    {}
 }
 
 client_verb! {
@@ -309,6 +326,7 @@ client_verb! {
             within half a second. On a narrow terminal a session that is a UUID is shown\n\
             by its first 8 characters; every verb takes those too.\n",
     note = "Exit codes: 0, or\n\
+            \u{20}   1  the state dir cannot be read, or stdout not written\n\
             \u{20}   2  usage error"
 )]
 pub struct Ls {
@@ -337,7 +355,7 @@ pub struct Ls {
             session's conversation is forgotten: its next start is a fresh one. Logs stay\n\
             unless --logs. Safe to run twice, and to interrupt.\n",
     note = "Exit codes: 0, or\n\
-            \u{20}   1  something could not be removed\n\
+            \u{20}   1  something could not be removed, or stdout not written\n\
             \u{20}   2  usage error"
 )]
 pub struct Prune {

@@ -38,7 +38,8 @@ fn ask(caller: &Caller) -> Result<State, Trouble> {
     let (began, patience) = (Instant::now(), caller.patience());
     let mut client = caller.connect(patience)?;
     let left = patience.saturating_sub(began.elapsed()).max(Duration::from_millis(1));
-    Ok(client.call_within(Call::State { why: false, deep: false }, Patience::For(left))?)
+    let state = client.call_within(Call::State { why: false, deep: false }, Patience::For(left));
+    Ok(state.map_err(|error| error.after_all(patience))?)
 }
 
 fn about(state: &State) -> Value {

@@ -56,7 +56,7 @@ struct Recorded {
 }
 
 pub fn ls(argv: &[OsString]) -> Result<u8, Failure> {
-    let cut = words::cut_plain(&options::<args::Ls>(), argv)?;
+    let cut = words::cut_plain("ls", &options::<args::Ls>(), argv)?;
     if cut.help {
         return show_help(Some("ls"));
     }

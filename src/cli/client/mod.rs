@@ -47,7 +47,7 @@ macro_rules! table {
         /// `None` when it is no client verb.
         pub fn go(verb: &str, argv: &[OsString]) -> Option<Result<u8, Failure>> {
             match verb {
-                $($name => Some($run(argv)),)+
+                $($name => Some($run(argv).map_err(|trouble| told(verb, argv, trouble.into()))),)+
                 _ => None,
             }
         }
@@ -130,6 +130,20 @@ impl Trouble {
     }
 }
 
+/// `main` says it to people; here to a program that asked for JSON, whatever else its words say.
+fn told(verb: &str, argv: &[OsString], trouble: Trouble) -> Failure {
+    let failure = trouble.failure();
+    if argv.iter().take_while(|word| *word != "--").any(|word| word == "--json") {
+        let error = json!({"error": {"code": trouble.word(), "message": failure.message}});
+        // A stdout that cannot be written is no news beside the failure itself.
+        let _ = match verb {
+            "events" | "logs" => print(&format!("{error}\n")),
+            _ => print_json(&error),
+        };
+    }
+    failure
+}
+
 /// One caller: whom to ask, how long, and how to say the answer.
 struct Caller {
     reach: Reach,
@@ -145,21 +159,15 @@ fn asking<V: args::Client>(
     argv: &[OsString],
     texts: usize,
     act: fn(V, &Caller) -> Result<u8, Trouble>,
-) -> Result<u8, Failure> {
-    let cut = words::cut_plain(&options::<V>(), argv)?;
+) -> Result<u8, Trouble> {
+    let cut = words::cut_plain(V::NAME, &options::<V>(), argv)?;
     if cut.help {
-        return show_help(Some(V::NAME));
+        return Ok(show_help(Some(V::NAME))?);
     }
     let mut verb: V = words::through_argh(V::NAME, &cut)?;
     signals::end_us_even_as_pid_1();
     let caller = Caller::read(verb.common(), texts, World::look()?)?;
-    act(verb, &caller).or_else(|trouble| {
-        let failure = trouble.failure();
-        if caller.json {
-            print_json(&json!({"error": {"code": trouble.word(), "message": failure.message}}))?;
-        }
-        Err(failure)
-    })
+    act(verb, &caller)
 }
 
 impl Caller {

@@ -37,7 +37,7 @@ pub struct Pruned {
 }
 
 pub fn prune(argv: &[OsString]) -> Result<u8, Failure> {
-    let cut = words::cut_plain(&options::<args::Prune>(), argv)?;
+    let cut = words::cut_plain("prune", &options::<args::Prune>(), argv)?;
     if cut.help {
         return show_help(Some("prune"));
     }

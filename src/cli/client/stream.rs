@@ -1,6 +1,7 @@
 //! `agentsup events` and `agentsup logs`: frame by frame, as they come.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 
 use serde_json::json;
 
@@ -8,7 +9,7 @@ use super::look::utc;
 use super::{Caller, Trouble, args};
 use crate::cli::explain::text::visible;
 use crate::cli::words::Word;
-use crate::cli::{Failure, asked};
+use crate::cli::{Failure, asked, unwritable};
 use crate::control::client::Stream;
 use crate::control::protocol::{Event, LINES_BY_DEFAULT, StreamFrame};
 
@@ -30,6 +31,11 @@ fn number(flag: &str, word: Word) -> Result<u64, Failure> {
 }
 
 fn show(stream: Stream, caller: &Caller) -> Result<u8, Trouble> {
+    // Without a copy to watch, the next write finds out.
+    let stream = match io::stdout().as_fd().try_clone_to_owned() {
+        Ok(stdout) => stream.into_output(stdout),
+        Err(_) => stream,
+    };
     for frame in stream {
         let frame = frame?;
         let line = match caller.json {
@@ -71,7 +77,7 @@ fn write(line: &str) -> Result<bool, Failure> {
     match writeln!(out, "{line}").and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure { code: 1, message: format!("cannot write to stdout: {error}") }),
+        Err(error) => Err(unwritable(&error)),
     }
 }
 

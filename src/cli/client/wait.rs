@@ -1,21 +1,31 @@
 //! `agentsup wait`: no answer until the agent is where it should be.
 
+use std::time::Duration;
+
+use serde_json::Value;
+
 use super::verbs::awake;
 use super::{Caller, SOON, Trouble, args, print_json, typed};
 use crate::cli::names::Named;
 use crate::cli::{Failure, asked, print};
+use crate::control::CallError;
 use crate::control::client::Patience;
-use crate::control::protocol::{Call, WaitFor, Waited};
+use crate::control::protocol::{Call, Code, Error, WaitFor, Waited};
+
+/// The supervisor keeps the time of a wait; so long its answer may be on its way.
+const ON_ITS_WAY: Duration = Duration::from_millis(200);
 
 pub fn wait(verb: args::Wait, caller: &Caller) -> Result<u8, Trouble> {
     let Some(word) = verb.until else {
         return Err(Failure::usage("--for is missing; expected --for ready, exit, halted or idle").into());
     };
     let until = asked::read("--for", word, WaitFor::parse)?;
-    let timeout_ms = caller.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    // The supervisor keeps the time; this is for one that stops answering meanwhile.
-    let patience = caller.timeout.map_or(Patience::Endless, |time| Patience::For(time + SOON));
-    let body = awake(caller, SOON)?.call_within(Call::Wait { until, timeout_ms }, patience)?;
+    let body = match caller.timeout {
+        Some(time) => wait_at_most(time, until, caller)?,
+        None => {
+            awake(caller, SOON)?.call_within(Call::Wait { until, timeout_ms: None }, Patience::Endless)?
+        }
+    };
     if caller.json {
         print_json(&body)?;
     }
@@ -24,6 +34,29 @@ pub fn wait(verb: args::Wait, caller: &Caller) -> Result<u8, Trouble> {
         print(&line(&waited))?;
     }
     Ok(exit_code(until, &waited))
+}
+
+/// A supervisor that hangs need not be found out first: it has no more time than any other.
+fn wait_at_most(time: Duration, until: WaitFor, caller: &Caller) -> Result<Value, Trouble> {
+    let timeout_ms = Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let patience = time.saturating_add(ON_ITS_WAY);
+    let mut client = caller.connect(patience.min(SOON))?;
+    let waited = client.call_within(Call::Wait { until, timeout_ms }, Patience::For(patience));
+    Ok(waited.map_err(|error| match error {
+        CallError::Refused(refusal) if refusal.code == Code::Timeout => {
+            CallError::Refused(Error::new(Code::Timeout, format!("{} within {time:?}", did_not(until))))
+        }
+        other => other.after_all(time),
+    })?)
+}
+
+fn did_not(until: WaitFor) -> &'static str {
+    match until {
+        WaitFor::Ready => "the agent was not ready",
+        WaitFor::Exit => "the agent did not exit",
+        WaitFor::Halted => "the agent did not halt",
+        WaitFor::Idle => "the agent was not idle",
+    }
 }
 
 fn exit_code(until: WaitFor, waited: &Waited) -> u8 {

@@ -68,7 +68,7 @@ struct Setting {
 pub fn explain(argv: &[OsString]) -> Result<u8, Failure> {
     let own = args::options::<Explain>();
     let all: Vec<_> = own.iter().copied().chain(args::options::<Run>()).collect();
-    let cut = words::cut(&all, argv)?;
+    let cut = words::cut("explain", &all, argv)?;
     if cut.help {
         return show_help(Some("explain"));
     }

@@ -25,7 +25,7 @@ impl Place {
 
     fn report(&self, line: &[&str], env: &[(&str, &str)]) -> Result<(Report, Option<Failure>), Failure> {
         let line: Vec<OsString> = line.iter().map(OsString::from).collect();
-        let cut = words::cut(&args::options::<Run>(), &line)?;
+        let cut = words::cut("run", &args::options::<Run>(), &line)?;
         report(&cut, &self.world(env))
     }
 }

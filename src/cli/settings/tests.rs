@@ -10,7 +10,7 @@ fn world(stdin: Stdin) -> World {
 /// The options and the command as one line of words without blanks in them.
 pub fn settled(line: &str, file: Option<&str>, stdin: Stdin) -> Result<Choices, Failure> {
     let line: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-    let cut = words::cut(&args::options::<args::Run>(), &line)?;
+    let cut = words::cut("run", &args::options::<args::Run>(), &line)?;
     let flags = asked::from_flags(words::through_argh("run", &cut)?)?;
     let config = file.map(|text| config::parse(Path::new("a.toml"), text)).transpose()?;
     settle(cut.command, flags, config, &world(stdin))
