@@ -30,7 +30,8 @@ pub fn to_csi(csi: &Csi, emulator: &Emulator, modes: &Modes) -> Option<String> {
         (0, 0, b't', 16) => format!("\x1b[6;{CELL_HEIGHT};{CELL_WIDTH}t"),
         (0, 0, b't', 18) => format!("\x1b[8;{rows};{cols}t"),
         (0, 0, b't', 19) => format!("\x1b[9;{rows};{cols}t"),
-        (b'?', 0, b'u', 0) => format!("\x1b[?{}u", modes.kitty_flags()),
+        // With a number it would be an answer, which an agent may echo.
+        (b'?', 0, b'u', 0) if !csi.has_params() => format!("\x1b[?{}u", modes.kitty_flags()),
         (b'?', b'$', b'p', mode) => format!("\x1b[?{mode};{}$y", state(modes.is_set(mode))),
         (0, b'$', b'p', mode) => format!("\x1b[{mode};{}$y", state(emulator.is_ansi_mode_set(mode))),
         _ => return None,

@@ -179,6 +179,10 @@ impl Emulator {
     }
 
     fn print(&mut self, c: char) {
+        if c.is_control() {
+            // C1, which no terminal obeys in UTF-8, but one that shows this might.
+            return;
+        }
         let width = super::width(c);
         let before = match self.now.cursor {
             Cursor { row, col, wraps: true } => Some((row, col)),

@@ -45,7 +45,7 @@ fn every_query_has_one_answer() {
         ("\x1bP+q544e\x1b\\", "\x1bP0+r\x1b\\"),
         ("\x1bP$qm\x1b\\", "\x1bP0$r\x1b\\"),
         // Answers of another terminal, settings and text ask for nothing.
-        ("\x1b[1;1R\x1b[?62;22c\x1b[0n\x1b[8;40;120t", ""),
+        ("\x1b[1;1R\x1b[?62;22c\x1b[0n\x1b[8;40;120t\x1b[?0u", ""),
         ("\x1b]10;#ffffff\x07\x1b]52;c;?\x07\x1b]0;?\x07\x1b[21t", ""),
         ("[6n ESC[6n", ""),
     ] {

@@ -113,6 +113,7 @@ fn wide_and_combining_characters() {
     assert_eq!(after("e\u{301}x"), "e\u{301}x");
     assert_eq!(cursor("e\u{301}"), (0, 1));
     assert_eq!(after("\u{301}x"), "x");
+    assert_eq!(after("a\u{9b}31mx\u{85}"), "a31mx");
     assert_eq!(cursor("👩\u{200d}🚀"), (0, 2));
     assert_eq!(after("👩\u{200d}🚀x"), "👩\u{200d}🚀x");
     assert_eq!(after("日本\x1b[2Gx"), " x本");
