@@ -112,6 +112,7 @@ fn the_line_framing_needs_no_client_but_socat_or_nc() {
         ("inject", r#"{"bytes":"YQ=="}"#),
         ("pause", "{}"),
         ("resume", "{}"),
+        ("screen", r#"{"ansi":true}"#),
         ("stats", "{}"),
         ("metrics", "{}"),
         ("restart", r#"{"mode":"fresh"}"#),
@@ -300,6 +301,7 @@ fn under_inherit_nothing_can_be_typed() {
     caller.wait_for("ready");
     assert_eq!(caller.refusal("inject", json!({"bytes": "YQ=="})), "NO_PTY");
     assert_eq!(caller.refusal("interrupt", json!({})), "NO_PTY");
+    assert_eq!(caller.refusal("screen", json!({})), "NO_PTY");
     stop(sup, &mut caller).assert_code(143);
 }
 

@@ -240,6 +240,7 @@ fn config_examples_are_accepted_and_the_full_one_holds_the_defaults() {
         assert!(config.policy.says(key), "docs/behaviour.md, config file: no {key}");
     }
     assert!(config.log_max_bytes.is_some() && config.journald.is_some());
+    assert_eq!((config.screen.enabled, config.screen.scrollback), (Some(true), Some(2000)));
     // Each option of `run` but `--config` is a key of `[run]`.
     for option in options_in_help("run") {
         let key = option.trim_start_matches("--").replace('-', "_");

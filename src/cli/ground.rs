@@ -152,6 +152,7 @@ impl Ground {
             before_spawn: choices.before_spawn,
             halt_notify: choices.halt_notify,
             labels: choices.labels,
+            scrollback: choices.scrollback,
             log_max_bytes: choices.log_max_bytes,
             journald: choices.journald,
             config: choices.config,

@@ -20,6 +20,7 @@ mod socket;
 /// Below the 10 s after which Docker kills.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(8);
 const DEFAULT_SIZE: Size = Size { cols: 120, rows: 40 };
+const DEFAULT_SCROLLBACK: usize = 2000;
 const DEFAULT_LOG_BYTES: u64 = 32 << 20;
 
 /// Every choice made, none of it looked up on disk yet.
@@ -52,6 +53,8 @@ pub struct Choices {
     pub before_spawn: Vec<String>,
     pub crash: Numbers,
     pub halt_notify: Vec<String>,
+    /// None: the agent's output is not followed.
+    pub scrollback: Option<usize>,
     pub log_max_bytes: u64,
     pub journald: bool,
     pub config: Option<PathBuf>,
@@ -160,6 +163,10 @@ pub fn settle(
     let ready_fd = pick.optional("ready_fd", flags.ready_fd, file.ready_fd, i32::to_string);
     let crash = policy.numbers();
     pick.policy(&crash, |key| policy.says(key));
+    let screen = pick.one("screen.enabled", None, config.screen.enabled, (true, "default"), bool::to_string);
+    let scrollback = (DEFAULT_SCROLLBACK, "default");
+    let scrollback =
+        pick.one("screen.scrollback", None, config.screen.scrollback, scrollback, usize::to_string);
     let max_bytes = (DEFAULT_LOG_BYTES, "default");
     let max_bytes = pick.one("log.max_bytes", None, config.log_max_bytes, max_bytes, u64::to_string);
     let journald = pick.one("log.journald", None, config.journald, (true, "default"), bool::to_string);
@@ -190,6 +197,7 @@ pub fn settle(
         before_spawn: file.before_spawn,
         crash,
         halt_notify: config.halt_notify,
+        scrollback: screen.value.then_some(scrollback.value),
         log_max_bytes: max_bytes.value,
         journald: journald.value,
         config: pick.config,

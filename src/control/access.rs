@@ -30,7 +30,10 @@ impl Role {
         match self {
             Role::Operator => true,
             Role::Observer => {
-                matches!(method, "ping" | "state" | "pid" | "events" | "logs" | "wait" | "stats" | "metrics")
+                matches!(
+                    method,
+                    "ping" | "state" | "pid" | "screen" | "events" | "logs" | "wait" | "stats" | "metrics"
+                )
             }
             Role::Agent => matches!(method, "ping" | "state" | "pid"),
             Role::Peer => matches!(method, "ping" | "state"),
@@ -148,6 +151,7 @@ mod tests {
             }
             assert!(Role::Operator.may(method));
         }
+        assert!(Role::Observer.may("screen") && !Role::Agent.may("screen") && !Role::Peer.may("screen"));
         assert!(Role::Agent.may("state") && Role::Peer.may("state") && Role::Observer.may("events"));
     }
 }

@@ -16,6 +16,7 @@ mod sandbox;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -93,6 +94,11 @@ impl Log {
     /// For text that goes elsewhere, under the same secrets.
     pub fn mask(&self, text: &str) -> String {
         self.redactor.mask(text).into_owned()
+    }
+
+    /// For text that cannot be masked as it is: the stretches that must not be shown.
+    pub fn hidden(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+        self.redactor.hidden(bytes)
     }
 
     pub fn record(&mut self, event: Event) {

@@ -58,7 +58,7 @@ impl Redactor {
 
     /// Every stretch that belongs to a secret, in order, those that overlap or touch joined into
     /// one. Replacing secret by secret would leave the tail of one that begins inside another.
-    fn hidden(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+    pub fn hidden(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
         for secret in &self.secrets {
             let secret = secret.as_bytes();

@@ -1,6 +1,233 @@
 //! What the agent's output means for a terminal. Called by `supervisor` with every byte that goes
-//! by; hands back escape sequences and text. Never touches a descriptor.
+//! by; hands back lines, escape sequences and answers to queries. Never touches a descriptor.
+//!
+//! ```text
+//! bytes → parser → emulator (grid → row → cell; what leaves the grid → line)
+//!                → modes    (what to switch off when the agent is gone)
+//!                → answers  (where no terminal answers)
+//! ```
 #![forbid(unsafe_code)]
 
-pub mod modes;
-pub mod tail;
+mod answers;
+mod emulator;
+mod grid;
+pub mod line;
+mod modes;
+mod parser;
+mod row;
+mod style;
+
+use std::ops::Range;
+
+use emulator::Emulator;
+use line::Line;
+use modes::Modes;
+use parser::{Csi, End, Listener, Parser};
+use unicode_width::UnicodeWidthChar;
+
+/// Columns of a character; controls have none.
+fn width(c: char) -> usize {
+    c.width().unwrap_or(0)
+}
+
+/// Lines above those asked for that are looked at too: a secret may begin there.
+const CONTEXT: usize = 64;
+
+/// Who answers when the agent asks its terminal something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queries {
+    /// The terminal on stdin, which sees all that the agent writes.
+    Terminal,
+    /// Nobody else is there.
+    Us,
+}
+
+/// The agent's terminal, as far as its output tells.
+pub struct Screen {
+    parser: Parser,
+    follower: Follower,
+    /// How many lines are kept; `None`: switched off, only modes are followed.
+    scrollback: Option<usize>,
+}
+
+struct Follower {
+    modes: Modes,
+    /// From the first agent on, unless switched off.
+    emulator: Option<Emulator>,
+    queries: Queries,
+    answers: Vec<u8>,
+}
+
+/// What is seen at one moment.
+pub struct Capture {
+    pub lines: Vec<Line>,
+    pub row: usize,
+    pub col: usize,
+    pub cursor_is_visible: bool,
+    pub rows: usize,
+    pub cols: usize,
+    pub title: String,
+}
+
+impl Screen {
+    /// `scrollback` is how many lines are kept; `None` switches all but the modes off.
+    pub fn new(queries: Queries, scrollback: Option<usize>) -> Screen {
+        let follower = Follower { modes: Modes::default(), emulator: None, queries, answers: Vec::new() };
+        Screen { parser: Parser::default(), follower, scrollback }
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.scrollback.is_some()
+    }
+
+    /// A new agent, on a new terminal.
+    pub fn begin(&mut self, cols: u16, rows: u16) {
+        self.forget_modes();
+        self.follower.emulator = self.scrollback.map(|scrollback| Emulator::new(cols, rows, scrollback));
+    }
+
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.parser.feed(bytes, &mut self.follower);
+    }
+
+    pub fn resize(&mut self, cols: u16, rows: u16) {
+        if let Some(emulator) = &mut self.follower.emulator {
+            emulator.resize(cols, rows);
+        }
+    }
+
+    /// What the agent is waiting to read, once.
+    pub fn take_answers(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.follower.answers)
+    }
+
+    /// Sequences that put a terminal back; empty when the agent left it as it was.
+    pub fn modes_off(&self) -> Vec<u8> {
+        self.follower.modes.off()
+    }
+
+    /// Sequences that undo `modes_off`.
+    pub fn modes_on(&self) -> Vec<u8> {
+        self.follower.modes.on()
+    }
+
+    /// The agent is gone, and what it had switched on is off.
+    pub fn forget_modes(&mut self) {
+        self.parser = Parser::default();
+        self.follower.modes = Modes::default();
+        self.follower.answers.clear();
+    }
+
+    /// The screen as it is or, with `last`, its last lines that hold something together with what
+    /// scrolled off above. `find` names the stretches of a text that must not be shown.
+    pub fn capture(&self, last: Option<usize>, find: impl Fn(&[u8]) -> Vec<Range<usize>>) -> Option<Capture> {
+        let emulator = self.follower.emulator.as_ref()?;
+        let above = last.unwrap_or(0).saturating_add(CONTEXT).min(emulator.scrollback());
+        let mut lines = emulator.lines(above);
+        line::mask(&mut lines, find);
+        let kept = lines.iter().rposition(|line| !line.is_blank()).map_or(0, |at| at + 1);
+        lines.truncate(kept);
+        let surplus = match last {
+            None => above.min(lines.len()),
+            Some(last) => lines.len().saturating_sub(last),
+        };
+        lines.drain(..surplus);
+        let cursor = emulator.cursor();
+        Some(Capture {
+            lines,
+            row: cursor.row,
+            col: cursor.col,
+            cursor_is_visible: emulator.cursor_is_visible(),
+            rows: emulator.rows(),
+            cols: emulator.cols(),
+            title: emulator.title().to_owned(),
+        })
+    }
+}
+
+impl Follower {
+    fn answer(&mut self, answer: impl FnOnce(&Emulator, &Modes) -> Option<String>) {
+        if self.queries == Queries::Us
+            && let Some(emulator) = &self.emulator
+            && let Some(answer) = answer(emulator, &self.modes)
+        {
+            self.answers.extend_from_slice(answer.as_bytes());
+        }
+    }
+}
+
+impl Listener for Follower {
+    fn text(&mut self, text: &str) {
+        if let Some(emulator) = &mut self.emulator {
+            emulator.text(text);
+        }
+    }
+
+    fn control(&mut self, control: u8) {
+        if let Some(emulator) = &mut self.emulator {
+            emulator.control(control);
+        }
+    }
+
+    fn escape(&mut self, between: Option<u8>, last: u8) {
+        self.modes.escape(between, last);
+        if let Some(emulator) = &mut self.emulator {
+            emulator.escape(between, last);
+        }
+    }
+
+    fn csi(&mut self, csi: &Csi) {
+        self.modes.csi(csi);
+        if let Some(emulator) = &mut self.emulator {
+            emulator.csi(csi);
+        }
+        self.answer(|emulator, modes| answers::to_csi(csi, emulator, modes));
+    }
+
+    fn osc(&mut self, command: &[u8], end: End) {
+        if let Some(emulator) = &mut self.emulator {
+            emulator.osc(command);
+        }
+        self.answer(|_, _| answers::to_osc(command, end));
+    }
+
+    fn dcs(&mut self, data: &[u8]) {
+        self.answer(|_, _| answers::to_dcs(data));
+    }
+}
+
+impl Capture {
+    pub fn text(&self) -> String {
+        let lines: Vec<&str> = self.lines.iter().map(|line| line.text.trim_end()).collect();
+        lines.join("\n")
+    }
+
+    /// With colours; each line begins and ends without any.
+    pub fn ansi(&self) -> String {
+        let mut out = String::new();
+        for (n, line) in self.lines.iter().enumerate() {
+            if n > 0 {
+                out.push('\n');
+            }
+            line.write_ansi(&mut out);
+        }
+        out
+    }
+
+    /// Lines that the terminal wrapped made whole again, blank ones left out.
+    pub fn whole_lines(&self) -> Vec<String> {
+        let mut whole = vec![String::new()];
+        for line in &self.lines {
+            if let Some(last) = whole.last_mut() {
+                last.push_str(&line.text);
+            }
+            if !line.wrapped {
+                whole.push(String::new());
+            }
+        }
+        whole.iter().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

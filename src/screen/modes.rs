@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use super::parser::Csi;
+
 /// Modes that would disturb whoever uses the terminal next.
 const WATCHED: [u16; 24] = [
     1, 5, 6, 9, 47, 66, 1000, 1001, 1002, 1003, 1004, 1005, 1006, 1015, 1016, 1047, 1048, 1049, 2004, 2026,
@@ -11,13 +13,13 @@ const WATCHED: [u16; 24] = [
 /// Modes that are on unless an agent switches them off.
 const ON_BY_DEFAULT: [u16; 2] = [7, 25];
 const ALTERNATE_SCREEN: [u16; 3] = [47, 1047, 1049];
-/// Longer sequences are none of ours.
-const LONGEST: usize = 64;
+/// Reported to whoever asks, beside those that are watched only to be switched off: what the emulator
+/// would have to do something for, and does not, is not known.
+const NOT_OURS: [u16; 5] = [66, 1001, 2027, 2048, 9001];
+const MOST_KITTY: usize = 16;
 
 #[derive(Default)]
 pub struct Modes {
-    at: At,
-    sequence: Vec<u8>,
     set: BTreeMap<u16, bool>,
     keypad: bool,
     /// Flags pushed on the kitty keyboard stack, deepest first.
@@ -28,131 +30,63 @@ pub struct Modes {
     margins: bool,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum At {
-    #[default]
-    Text,
-    Escape,
-    /// `ESC ( X` and the like.
-    Designate,
-    Control,
-    /// OSC, DCS and their kin: until BEL or ST.
-    String,
-    StringEscape,
-}
-
 impl Modes {
-    pub fn feed(&mut self, mut bytes: &[u8]) {
-        while let Some((&byte, rest)) = bytes.split_first() {
-            if self.at == At::Text {
-                match bytes.iter().position(|&b| b == 0x1b) {
-                    Some(escape) => bytes = &bytes[escape + 1..],
-                    None => return,
-                }
-                self.at = At::Escape;
-                continue;
-            }
-            bytes = rest;
-            self.take(byte);
+    pub fn escape(&mut self, between: Option<u8>, last: u8) {
+        match (between, last) {
+            (None, b'c') => *self = Modes::default(),
+            (None, b'=') => self.keypad = true,
+            (None, b'>') => self.keypad = false,
+            (Some(b'(' | b')' | b'*' | b'+'), set) => self.charset = set != b'B',
+            _ => {}
         }
     }
 
-    fn take(&mut self, byte: u8) {
-        self.at = match (self.at, byte) {
-            (At::Text, _) => At::Text,
-            (At::Escape | At::Control | At::Designate, 0x1b) => {
-                self.sequence.clear();
-                At::Escape
-            }
-            (At::Escape, b'[') => {
-                self.sequence.clear();
-                At::Control
-            }
-            (At::Escape, b']' | b'P' | b'X' | b'^' | b'_') => At::String,
-            (At::Escape, b'(' | b')' | b'*' | b'+') => At::Designate,
-            (At::Escape, b'c') => {
-                *self = Modes::default();
-                At::Text
-            }
-            (At::Escape, b'=') => {
-                self.keypad = true;
-                At::Text
-            }
-            (At::Escape, b'>') => {
-                self.keypad = false;
-                At::Text
-            }
-            (At::Escape, _) => At::Text,
-            (At::Designate, byte) => {
-                self.charset = byte != b'B';
-                At::Text
-            }
-            (At::Control, 0x40..=0x7e) => {
-                let sequence = std::mem::take(&mut self.sequence);
-                self.control(&sequence, byte);
-                self.sequence = sequence;
-                At::Text
-            }
-            // Cancelled.
-            (At::Control, 0x18 | 0x1a) => At::Text,
-            (At::Control, _) => {
-                if self.sequence.len() < LONGEST {
-                    self.sequence.push(byte);
-                }
-                At::Control
-            }
-            (At::String, 0x07 | 0x18 | 0x1a) => At::Text,
-            (At::String, 0x1b) => At::StringEscape,
-            (At::String, _) => At::String,
-            (At::StringEscape, b'\\') => At::Text,
-            // An ESC ends the string even when something else than ST follows.
-            (At::StringEscape, byte) => {
-                self.at = At::Escape;
-                return self.take(byte);
-            }
-        };
-    }
-
-    fn control(&mut self, sequence: &[u8], last: u8) {
-        if sequence.len() >= LONGEST {
-            return;
-        }
-        let numbers = |text: &[u8]| -> Vec<u16> {
-            text.split(|&b| b == b';' || b == b':')
-                .map(|n| std::str::from_utf8(n).ok().and_then(|n| n.parse().ok()).unwrap_or(0))
-                .collect()
-        };
-        match (sequence.split_first(), last) {
-            (Some((b'?', modes)), b'h' | b'l') => {
-                for mode in numbers(modes) {
-                    if WATCHED.contains(&mode) || ON_BY_DEFAULT.contains(&mode) {
-                        self.set.insert(mode, last == b'h');
+    pub fn csi(&mut self, csi: &Csi) {
+        match (csi.marker, csi.between, csi.last) {
+            (b'?', 0, b'h' | b'l') => {
+                for mode in csi.params() {
+                    if WATCHED.contains(mode) || ON_BY_DEFAULT.contains(mode) {
+                        self.set.insert(*mode, csi.last == b'h');
                     }
                 }
             }
-            (Some((b'>', flags)), b'u') if self.kitty.len() < 16 => self.kitty.push(numbers(flags)[0]),
-            (Some((b'<', count)), b'u') => {
-                let count = usize::from(numbers(count)[0].max(1));
-                self.kitty.truncate(self.kitty.len().saturating_sub(count));
-            }
-            (Some((b'>', setting)), b'm') => {
-                let setting = numbers(setting);
-                if setting[0] == 4 {
-                    self.modify_other_keys = setting.get(1).copied().filter(|&v| v > 0);
+            (b'>', 0, b'u') if self.kitty.len() < MOST_KITTY => self.kitty.push(csi.param(0)),
+            (b'<', 0, b'u') => self.kitty.truncate(self.kitty.len().saturating_sub(csi.count(0))),
+            (b'=', 0, b'u') => {
+                let now = self.kitty_flags();
+                let flags = match csi.param(1) {
+                    2 => now | csi.param(0),
+                    3 => now & !csi.param(0),
+                    _ => csi.param(0),
+                };
+                match self.kitty.last_mut() {
+                    Some(top) => *top = flags,
+                    None => self.kitty.push(flags),
                 }
             }
-            (Some((_, _)), b'q') if sequence.last() == Some(&b' ') => {
-                self.cursor_style = sequence != b"0 ";
+            (b'>', 0, b'm') if csi.param(0) == 4 => {
+                self.modify_other_keys = Some(csi.param(1)).filter(|value| *value > 0);
             }
-            (Some((b'0'..=b'9' | b';', _)), b'r') => self.margins = true,
-            (None, b'r') => self.margins = false,
-            (Some((b'!', [])), b'p') => {
-                let alternate = self.set.clone();
-                *self = Modes::default();
-                self.set.extend(alternate.into_iter().filter(|(m, _)| ALTERNATE_SCREEN.contains(m)));
+            (0, b' ', b'q') => self.cursor_style = csi.param(0) != 0 || !csi.has_params(),
+            (0, 0, b'r') => self.margins = csi.has_params(),
+            (0, b'!', b'p') => {
+                let before = std::mem::take(self);
+                let screen = |mode: &u16| ALTERNATE_SCREEN.contains(mode);
+                self.set.extend(before.set.into_iter().filter(|(mode, _)| screen(mode)));
             }
             _ => {}
         }
+    }
+
+    /// For whoever asks; `None` for a mode that is not known here.
+    pub fn is_set(&self, mode: u16) -> Option<bool> {
+        let by_default = ON_BY_DEFAULT.contains(&mode);
+        let known = by_default || WATCHED.contains(&mode) && !NOT_OURS.contains(&mode);
+        known.then(|| self.set.get(&mode).copied().unwrap_or(by_default))
+    }
+
+    pub fn kitty_flags(&self) -> u16 {
+        self.kitty.last().copied().unwrap_or(0)
     }
 
     fn changed(&self) -> impl Iterator<Item = (u16, bool)> + '_ {
@@ -219,17 +153,14 @@ impl Modes {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::super::{Queries, Screen};
 
     fn after(output: &str) -> (String, String) {
-        let mut modes = Modes::default();
-        for byte in output.as_bytes() {
-            modes.feed(&[*byte]);
-        }
-        let mut whole = Modes::default();
-        whole.feed(output.as_bytes());
-        assert_eq!(modes.off(), whole.off(), "a split read must not matter");
-        (String::from_utf8(modes.off()).unwrap(), String::from_utf8(modes.on()).unwrap())
+        // Modes are followed whether or not there is an emulator.
+        let mut screen = Screen::new(Queries::Terminal, None);
+        screen.feed(output.as_bytes());
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(screen.modes_off()), text(screen.modes_on()))
     }
 
     #[test]

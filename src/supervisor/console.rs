@@ -11,14 +11,11 @@ use super::buffer::{Buffer, FULL};
 use super::settings::Size;
 use crate::os::sink::{self, Sink, Wrote};
 use crate::os::tty;
-use crate::screen::modes::Modes;
 
 pub struct Console {
     stdin: Stdin,
     stdout: Channel,
     stderr: Channel,
-    /// What the agent has done to the terminal, if it writes to one.
-    modes: Modes,
     stdout_is_terminal: bool,
     /// The agent's last output ended a line, as far as can be told.
     at_line_start: bool,
@@ -100,7 +97,6 @@ impl Console {
             stdin,
             stdout: Channel::on(sink::stdout())?,
             stderr: Channel::on(sink::stderr())?,
-            modes: Modes::default(),
             stdout_is_terminal: tty::stdout_is_terminal(),
             at_line_start: true,
             lost_lines: 0,
@@ -133,37 +129,38 @@ impl Console {
         }
     }
 
-    /// The terminal as it was before us: line settings, and the modes that the agent left on.
-    pub fn give_back(&mut self) {
+    /// The terminal as it was before us: line settings, and the modes that the agent left on, which
+    /// `off` switches off.
+    pub fn give_back(&mut self, off: &[u8]) {
         if let Stdin::Terminal { original, raw } = &mut self.stdin
             && *raw
         {
-            let off = self.modes.off();
-            self.stdout.push(&off);
+            if self.stdout_is_terminal {
+                self.stdout.push(off);
+            }
             self.stdout.flush();
             *raw = tty::set_modes(tty::stdin(), original).is_err();
         }
     }
 
     /// After a Ctrl-Z: what `give_back` took away.
-    pub fn take_again(&mut self) {
+    pub fn take_again(&mut self, on: &[u8]) {
         self.take_keys();
-        let on = self.modes.on();
-        self.stdout.push(&on);
+        if self.stdout_is_terminal {
+            self.stdout.push(on);
+        }
         self.stdout.flush();
     }
 
     /// The agent has ended: the modes it left on must not garble what comes next, and after a
     /// failure neither must the rest of a screen that it could not clear any more.
-    pub fn tidy_screen(&mut self, failed: bool) {
+    pub fn tidy_screen(&mut self, off: &[u8], failed: bool) {
         if self.has_terminal() && self.stdout_is_terminal {
-            let off = self.modes.off();
-            self.stdout.push(&off);
+            self.stdout.push(off);
             if failed {
                 self.stdout.push(b"\x1b[J");
             }
         }
-        self.modes = Modes::default();
     }
 
     /// An agent on our own stdio has failed: it may have left the line settings in any state.
@@ -178,9 +175,6 @@ impl Console {
     }
 
     pub fn output(&mut self, bytes: &[u8]) {
-        if self.stdout_is_terminal {
-            self.modes.feed(bytes);
-        }
         self.at_line_start = bytes.last().is_none_or(|&b| b == b'\n');
         self.stdout.push(bytes);
     }

@@ -36,6 +36,7 @@ impl Supervisor {
             Call::Resume => self.resume(peer),
             Call::Inject { bytes } => self.inject(&bytes, peer),
             Call::Stop { graceful } => self.stop(graceful, peer),
+            Call::Screen { lines, ansi } => self.show_screen(lines, ansi),
             Call::Events { since, follow } => {
                 Ok(Answer::Stream(Stream::of_events(caller, id.clone(), since, follow, &self.log)))
             }

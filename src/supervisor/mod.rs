@@ -18,6 +18,7 @@
 //! | `streams` | events and lines that callers follow                                   |
 //! | `figures` | state, stats and metrics                                               |
 //! | `story`   | what happened, for the log and for stderr                              |
+//! | `views`   | the agent's screen, for callers and for the report of a halt            |
 //! | `suspend` | Ctrl-Z and back                                                        |
 //! | `agent`   | the agent and its terminal                                             |
 //! | `console` | the operator's terminal, stdout and stderr                             |
@@ -47,6 +48,7 @@ mod story;
 mod streams;
 mod suspend;
 mod sweep;
+mod views;
 mod waits;
 
 use std::collections::{HashSet, VecDeque};
@@ -64,7 +66,7 @@ use crate::os::tty;
 use crate::policy::Now;
 use crate::policy::crash::End;
 use crate::policy::life::{self, Life, Next, Phase};
-use crate::screen::tail::Tail;
+use crate::screen::Screen;
 use crate::session::Start;
 use agent::Agent;
 use calls::Calls;
@@ -80,6 +82,16 @@ use sweep::Sweep;
 enum Charge {
     Run(Box<Session>),
     Init(InitSettings),
+}
+
+impl Charge {
+    /// How many lines above the agent's screen are kept; `None` when it is not followed.
+    fn scrollback(&self) -> Option<usize> {
+        match self {
+            Charge::Run(session) => session.settings.scrollback,
+            Charge::Init(_) => None,
+        }
+    }
 }
 
 /// What only `run` has.
@@ -109,7 +121,8 @@ struct Supervisor {
     agent: Option<Agent>,
     helpers: Vec<Helper>,
     sweep: Sweep,
-    tail: Tail,
+    /// What the agent's terminal shows.
+    screen: Screen,
     orphans: u64,
     /// Children that failed before exec: their end is no orphan's.
     failed_children: HashSet<i32>,
@@ -350,7 +363,7 @@ impl Supervisor {
             Some(ending) => ending.late_code,
             None => 125,
         };
-        self.console.give_back();
+        self.console.give_back(&self.screen.modes_off());
         self.hear_last_calls();
         self.tell_denials();
         self.tell_end(code);

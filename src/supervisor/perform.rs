@@ -171,11 +171,13 @@ impl Supervisor {
         let agent = match settings.io {
             Io::Pty => Agent::on_pty(&launch, size, self.console.original_modes()),
             Io::Inherit => {
-                self.console.give_back();
+                self.console.give_back(&self.screen.modes_off());
                 Agent::on_stdio(&launch)
             }
         }?;
-        self.tail.clear();
+        if settings.io == Io::Pty {
+            self.screen.begin(size.cols, size.rows);
+        }
         session.next = Some(Facts {
             conversation: plan.conversation,
             cwd: plan.cwd.value.to_string_lossy().into_owned(),

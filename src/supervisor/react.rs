@@ -89,6 +89,7 @@ impl Supervisor {
     pub(super) fn resize(&mut self) {
         let Charge::Run(session) = &self.charge else { return };
         let size = self.console.size(session.settings.size);
+        self.screen.resize(size.cols, size.rows);
         if let Some(terminal) = self.agent.as_ref().and_then(|a| a.terminal.as_ref())
             && let Err(error) = terminal.pty.resize(size.cols, size.rows)
         {
@@ -174,7 +175,7 @@ impl Supervisor {
         agent.last_words(|bytes| {
             self.tally.output_bytes += bytes.len() as u64;
             self.console.output(bytes);
-            self.tail.feed(bytes);
+            self.screen.feed(bytes);
         });
         // What a pause left standing would stand for ever.
         self.sweep.thaw();
@@ -187,7 +188,8 @@ impl Supervisor {
             self.console.restore_line_settings();
         }
         if agent.terminal.is_some() {
-            self.console.tidy_screen(how != How::Code(0));
+            self.console.tidy_screen(&self.screen.modes_off(), how != How::Code(0));
+            self.screen.forget_modes();
         }
         self.suspending = None;
         let signal = match how {
@@ -253,12 +255,22 @@ impl Supervisor {
                     Read::Bytes(n) => {
                         self.tally.output_bytes += n as u64;
                         self.console.output(&buffer[..n]);
-                        self.tail.feed(&buffer[..n]);
+                        self.screen.feed(&buffer[..n]);
                     }
                     Read::Nothing | Read::HungUp => break,
                 }
             }
             self.console.flush();
+            self.answer_queries();
+        }
+    }
+
+    /// Where no terminal does. An agent that asks and does not read is not waited for.
+    fn answer_queries(&mut self) {
+        let answers = self.screen.take_answers();
+        let terminal = self.agent.as_ref().and_then(|a| a.terminal.as_ref());
+        if !answers.is_empty() && terminal.is_some_and(|t| t.input.fits(answers.len())) {
+            self.type_into_agent(&answers);
         }
     }
 
@@ -315,7 +327,7 @@ impl Supervisor {
         }
     }
 
-    /// By the operator or by a caller.
+    /// By the operator, by a caller, or as a terminal's answer.
     pub(super) fn type_into_agent(&mut self, bytes: &[u8]) {
         let Some(terminal) = self.agent.as_mut().and_then(|a| a.terminal.as_mut()) else { return };
         terminal.input.push(bytes);

@@ -30,6 +30,8 @@ pub struct Settings {
     /// `[halt] notify`: told about a halt. Empty: none.
     pub halt_notify: Vec<String>,
     pub labels: Vec<(String, String)>,
+    /// `[screen]`: lines kept above the agent's screen. None: its output is not followed.
+    pub scrollback: Option<usize>,
     pub log_max_bytes: u64,
     pub journald: bool,
     /// The config file, for the log.

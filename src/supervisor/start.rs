@@ -18,7 +18,7 @@ use crate::os::wait::How;
 use crate::os::{procfs, random, sched, signals, sink, wait};
 use crate::policy::crash::{Numbers, OnClean, OnHalt, Restart};
 use crate::policy::life::{Effect, Life, Next, Rules};
-use crate::screen::tail::Tail;
+use crate::screen::{Queries, Screen};
 use crate::session::{self, SpawnPlan, Start};
 
 pub fn run(settings: Settings) -> Result<u8, CannotStart> {
@@ -175,6 +175,9 @@ impl Supervisor {
         let now = now();
         let seed = now.epoch ^ u64::from(std::process::id()) << 32;
         let (life, first) = Life::begin(rules, seed, now);
+        // Whoever sits at the terminal on stdin has its answers; the agent must not get two.
+        let queries = if console.has_terminal() { Queries::Terminal } else { Queries::Us };
+        let screen = Screen::new(queries, charge.scrollback());
         let supervisor = Supervisor {
             calls: None,
             charge,
@@ -190,7 +193,7 @@ impl Supervisor {
             agent: None,
             helpers: Vec::new(),
             sweep: Sweep::new(),
-            tail: Tail::default(),
+            screen,
             orphans: 0,
             failed_children: HashSet::new(),
             more_children: false,

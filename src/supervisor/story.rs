@@ -112,7 +112,7 @@ impl Supervisor {
             "supervisor halted — run 'agentsup resume {}' to retry",
             session.settings.wish.session.id
         );
-        let lines = self.log.mask(&self.tail.lines(LAST_LINES).join("\n"));
+        let lines = self.last_lines(LAST_LINES).join("\n");
         let event = Event::new(Name::Halted)
             .with("reason", reason)
             .with("hint", &hint)

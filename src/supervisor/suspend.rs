@@ -81,7 +81,7 @@ impl Supervisor {
         match self.io() {
             Io::Pty if !self.console.has_terminal() => {}
             Io::Pty if is_in_front() => {
-                self.console.take_again();
+                self.console.take_again(&self.screen.modes_on());
                 self.resize();
             }
             Io::Pty => return self.stand_by(),
@@ -132,7 +132,7 @@ impl Supervisor {
             return;
         }
         self.log.record(LogEvent::new(Name::Suspended).with("signal", "TSTP"));
-        self.console.give_back();
+        self.console.give_back(&self.screen.modes_off());
         self.stand_still();
     }
 
@@ -149,7 +149,7 @@ impl Supervisor {
     fn stand_still(&mut self) {
         let arrived = stop_until_in_front(&self.inbox);
         if is_in_front() {
-            self.console.take_again();
+            self.console.take_again(&self.screen.modes_on());
             self.resize();
         }
         self.log.record(LogEvent::new(Name::Continued));

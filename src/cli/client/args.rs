@@ -223,6 +223,25 @@ client_verb! {
 
 client_verb! {
     #[argh(
+        name = "screen",
+        description = "what the agent's terminal shows",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\n{command_name} --ansi my-session\n{command_name} --lines 200 | less",
+        note = "Without an agent it is the last one's. Secrets are shown as asterisks.\n"
+    )]
+    "screen" Screen, timeout "DURATION that the answer may take (default: 5s)" {
+        /// the last N lines that hold something, also of what scrolled off (default: the screen)
+        #[argh(option, short = 'n', arg_name = "N")]
+        pub lines: Option<Word>,
+
+        /// with colours and attributes
+        #[argh(switch)]
+        pub ansi: bool,
+    }
+}
+
+client_verb! {
+    #[argh(
         name = "events",
         description = "what happened, one event a line",
         usage = "[options] [SESSION]",

@@ -70,6 +70,7 @@ table! {
     "pause" Pause |argv| asking(argv, 0, verbs::pause),
     "resume" Resume |argv| asking(argv, 0, verbs::resume),
     "stop" Stop |argv| asking(argv, 0, verbs::stop),
+    "screen" Screen |argv| asking(argv, 0, verbs::screen),
     "inject" Inject |argv| asking(argv, 1, verbs::inject),
     "events" Events |argv| asking(argv, 0, stream::events),
     "logs" Logs |argv| asking(argv, 0, stream::logs),

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::str::FromStr;
 
 use serde_json::json;
 
@@ -20,11 +21,11 @@ pub fn events(verb: args::Events, caller: &Caller) -> Result<u8, Trouble> {
 
 pub fn logs(verb: args::Logs, caller: &Caller) -> Result<u8, Trouble> {
     let lines = verb.lines.map(|word| number("--lines", word)).transpose()?;
-    let lines = lines.map_or(LINES_BY_DEFAULT, |lines| u32::try_from(lines).unwrap_or(u32::MAX));
+    let lines = lines.unwrap_or(LINES_BY_DEFAULT);
     show(caller.connect(caller.patience())?.logs(lines, verb.follow)?, caller)
 }
 
-fn number(flag: &str, word: Word) -> Result<u64, Failure> {
+pub fn number<N: FromStr>(flag: &str, word: Word) -> Result<N, Failure> {
     asked::read(flag, word, |text| {
         text.parse().map_err(|_| format!("`{text}` is not a number; expected one like 100"))
     })

@@ -160,6 +160,7 @@ fn exit_codes_are_those_of_the_help() {
         "restart --fresh --mode continue",
         "events --since x",
         "logs -n x",
+        "screen -n -1",
         "pause --timeout 0",
         "pause a b",
         "pause a --session b",
@@ -206,6 +207,7 @@ fn the_words_of_a_verb_reach_the_supervisor() {
                 Call::Events { .. } | Call::Logs { .. } => {
                     Body::Stream(StreamFrame::End(crate::control::protocol::End { end: true }))
                 }
+                Call::Screen { .. } => Body::Screen(Box::default()),
                 Call::State { .. } => Body::State(Box::default()),
                 _ => Body::Ack(Ack {}),
             }),
@@ -227,6 +229,8 @@ fn the_words_of_a_verb_reach_the_supervisor() {
     expect("logs -n 5", Call::Logs { lines: 5, follow: false });
     expect("logs", Call::Logs { lines: 100, follow: false });
     expect("interrupt", Call::Interrupt);
+    expect("screen", Call::Screen { lines: None, ansi: false });
+    expect("screen --ansi -n 7", Call::Screen { lines: Some(7), ansi: true });
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::look::{bytes, rows, span};
+use super::stream::number;
 use super::{Caller, SOON, Trouble, args, typed};
 use crate::cli::explain::text::visible;
 use crate::cli::names::Named;
@@ -103,6 +104,19 @@ pub fn inject(_: args::Inject, caller: &Caller) -> Result<u8, Trouble> {
         return Err(Failure::usage("there is nothing to inject").into());
     }
     caller.ask(Call::Inject { bytes }, |injected: &Injected| format!("{} bytes\n", injected.n))
+}
+
+pub fn screen(verb: args::Screen, caller: &Caller) -> Result<u8, Trouble> {
+    let lines = verb.lines.map(|word| number("--lines", word)).transpose()?;
+    let ansi = verb.ansi;
+    caller.ask(Call::Screen { lines, ansi }, move |screen: &protocol::Screen| {
+        // With colours it is for a terminal to obey, without them for nobody.
+        let text: String = match ansi {
+            true => screen.text.clone(),
+            false => screen.text.chars().filter(|c| *c == '\n' || !c.is_control()).collect(),
+        };
+        if text.is_empty() { text } else { text + "\n" }
+    })
 }
 
 pub fn stats(_: args::Stats, caller: &Caller) -> Result<u8, Trouble> {

@@ -20,7 +20,8 @@ pub mod value;
 const LARGEST: u64 = 1 << 20;
 
 /// What the design names and does not work yet: refused, never ignored.
-const UNBUILT_TABLES: [&str; 6] = ["permission", "recovery", "rule", "screen", "trigger", "watch"];
+const UNBUILT_TABLES: [&str; 5] = ["permission", "recovery", "rule", "trigger", "watch"];
+const UNBUILT_SCREEN_KEYS: [&str; 1] = ["detach_key"];
 const UNBUILT_RUN_KEYS: [&str; 4] = ["no_hooks", "record", "record_input", "watch"];
 
 #[derive(Debug, Default)]
@@ -31,6 +32,7 @@ pub struct Config {
     pub policy: Policy,
     pub halt_notify: Vec<String>,
     pub access: Access,
+    pub screen: Screen,
     pub log_max_bytes: Option<u64>,
     pub journald: Option<bool>,
 }
@@ -78,6 +80,15 @@ pub struct Access {
     pub outside: Option<Role>,
 }
 
+/// How far the agent's output is followed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Screen {
+    pub enabled: Option<bool>,
+    #[serde(deserialize_with = "value::scrollback")]
+    pub scrollback: Option<usize>,
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Log {
@@ -93,6 +104,7 @@ struct Tables {
     policy: Policy,
     halt: Halt,
     access: Access,
+    screen: Screen,
     log: Log,
 }
 
@@ -127,6 +139,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, Failure> {
         policy: tables.policy,
         halt_notify: tables.halt.notify,
         access: tables.access,
+        screen: tables.screen,
         log_max_bytes: tables.log.max_bytes,
         journald: tables.log.journald,
     })
@@ -145,6 +158,7 @@ fn plain_words(message: &str) -> String {
     let unbuilt: &[&str] = match () {
         _ if known.contains(&"policy") => &UNBUILT_TABLES,
         _ if known.contains(&"document") => &UNBUILT_RUN_KEYS,
+        _ if known.contains(&"scrollback") => &UNBUILT_SCREEN_KEYS,
         _ => &[],
     };
     if unbuilt.contains(&key) {

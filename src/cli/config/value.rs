@@ -211,6 +211,19 @@ pub fn log_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::E
     }
 }
 
+/// Lines of a few hundred bytes each: more would no longer be a small supervisor.
+const MOST_SCROLLBACK: usize = 100_000;
+
+pub fn scrollback<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    let lines = i64::deserialize(from)?;
+    match usize::try_from(lines) {
+        Ok(lines) if lines <= MOST_SCROLLBACK => Ok(Some(lines)),
+        _ => {
+            Err(D::Error::custom(format!("{lines} lines are out of range; expected 0 to {MOST_SCROLLBACK}")))
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Fixed,

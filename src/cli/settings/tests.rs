@@ -106,6 +106,7 @@ fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
     assert_eq!(source(&choices, "timeout"), ("none", "default"));
     assert_eq!(source(&choices, "log.journald"), ("false", "config a.toml"));
     assert_eq!(source(&choices, "log.max_bytes"), ("33554432", "default"));
+    assert_eq!(choices.scrollback, Some(2000));
     assert_eq!(choices.config.as_deref(), Some(Path::new("a.toml")));
     assert_eq!(choices.said_in_file("restart"), Some("config a.toml"));
     assert_eq!(choices.said_in_file("grace"), None);

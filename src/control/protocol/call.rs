@@ -64,6 +64,15 @@ pub enum Call {
         #[serde(default = "yes")]
         graceful: bool,
     },
+    Screen {
+        /// That many of the last lines which hold something, what scrolled off included. Absent: the
+        /// screen.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lines: Option<u32>,
+        /// With the sequences for colours and attributes.
+        #[serde(default)]
+        ansi: bool,
+    },
     Events {
         /// Events with a greater `seq`. Absent: with `follow` only new ones, else all that are held.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,7 +108,7 @@ fn lines_by_default() -> u32 {
 }
 
 /// Every method there is in [`Call`].
-pub const METHODS: [&str; 14] = [
+pub const METHODS: [&str; 15] = [
     "ping",
     "state",
     "pid",
@@ -109,6 +118,7 @@ pub const METHODS: [&str; 14] = [
     "resume",
     "inject",
     "stop",
+    "screen",
     "events",
     "logs",
     "wait",
@@ -118,8 +128,7 @@ pub const METHODS: [&str; 14] = [
 
 /// Names that are taken, for methods that this version has not got: `UNSUPPORTED`, so that a client
 /// can tell an old supervisor from a typing error.
-pub const UNBUILT: [&str; 32] = [
-    "screen",
+pub const UNBUILT: [&str; 31] = [
     "attach",
     "send",
     "transcript",
@@ -165,6 +174,7 @@ impl Call {
             Call::Resume => "resume",
             Call::Inject { .. } => "inject",
             Call::Stop { .. } => "stop",
+            Call::Screen { .. } => "screen",
             Call::Events { .. } => "events",
             Call::Logs { .. } => "logs",
             Call::Wait { .. } => "wait",
@@ -185,6 +195,7 @@ impl Call {
             "resume" => Call::Resume,
             "inject" => Call::Inject { bytes: p.base64("bytes")? },
             "stop" => Call::Stop { graceful: p.or("graceful", yes())? },
+            "screen" => Call::Screen { lines: p.maybe("lines")?, ansi: p.or("ansi", false)? },
             "events" => Call::Events { since: p.maybe("since")?, follow: p.or("follow", false)? },
             "logs" => {
                 Call::Logs { lines: p.or("lines", lines_by_default())?, follow: p.or("follow", false)? }

@@ -28,6 +28,7 @@ pub enum Body {
     Ack(Ack),
     Injected(Injected),
     Stopped(Stopped),
+    Screen(Box<Screen>),
     Waited(Waited),
     Stats(Box<Stats>),
     Metrics(Metrics),
@@ -69,6 +70,28 @@ pub struct Stopped {
     pub already: bool,
 }
 
+/// What the agent's terminal shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Screen {
+    /// Lines, joined by newlines; without blanks at their ends and blank lines at the end.
+    pub text: String,
+    pub cursor: Cursor,
+    pub rows: u32,
+    pub cols: u32,
+    /// Of the window; empty when the agent has given none.
+    pub title: String,
+}
+
+/// Counted from 0, from the top left of the screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Cursor {
+    pub row: u32,
+    pub col: u32,
+    pub visible: bool,
+}
+
 /// The state that ended a `wait`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -94,7 +117,7 @@ pub struct Stats {
     pub orphans_reaped: u64,
     /// What the agent wrote to its terminal.
     pub output_bytes: u64,
-    /// What was typed into it, by the operator and by callers.
+    /// What was typed into it, by the operator and by callers, and as answers of a terminal.
     pub input_bytes: u64,
     /// Connected now, this one included.
     pub callers: u64,

@@ -5,7 +5,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Ack, Error, Id, Injected, METHODS, Metrics, PROTOCOL, Pid, Pong, Request, State, Stats, Stopped,
+    Ack, Error, Id, Injected, METHODS, Metrics, PROTOCOL, Pid, Pong, Request, Screen, State, Stats, Stopped,
     StreamFrame, Waited,
 };
 
@@ -77,6 +77,7 @@ fn body_of(method: &str, generator: &mut SchemaGenerator) -> Value {
         "interrupt" | "pause" => of::<Ack>(generator),
         "inject" => of::<Injected>(generator),
         "stop" => of::<Stopped>(generator),
+        "screen" => of::<Screen>(generator),
         "events" | "logs" => of::<StreamFrame>(generator),
         "wait" => of::<Waited>(generator),
         "stats" => of::<Stats>(generator),

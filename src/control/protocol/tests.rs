@@ -190,6 +190,7 @@ fn any_call() -> impl Strategy<Value = Call> {
         prop_oneof![Just(Mode::Fresh), Just(Mode::Continue)].prop_map(|mode| Call::Restart { mode }),
         any::<Vec<u8>>().prop_map(|bytes| Call::Inject { bytes }),
         any::<bool>().prop_map(|graceful| Call::Stop { graceful }),
+        any::<(Option<u32>, bool)>().prop_map(|(lines, ansi)| Call::Screen { lines, ansi }),
         any::<(Option<u64>, bool)>().prop_map(|(since, follow)| Call::Events { since, follow }),
         any::<(u32, bool)>().prop_map(|(lines, follow)| Call::Logs { lines, follow }),
         (until, any::<Option<u64>>()).prop_map(|(until, timeout_ms)| Call::Wait { until, timeout_ms }),
