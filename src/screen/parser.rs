@@ -3,6 +3,8 @@
 
 /// Who is told what the bytes are.
 pub trait Listener {
+    /// ASCII characters in a row, none of them a control: what most output is made of.
+    fn plain(&mut self, text: &[u8]);
     /// Characters in a row; none of them is a C0 control or DEL.
     fn text(&mut self, text: &str);
     /// A C0 control but ESC, CAN and SUB.
@@ -138,7 +140,11 @@ impl Parser {
     }
 
     fn ground(&mut self, bytes: &[u8], to: &mut impl Listener) -> usize {
-        let run = text_run(bytes);
+        let (run, is_ascii) = text_run(bytes);
+        if run > 0 && is_ascii {
+            to.plain(&bytes[..run]);
+            return run;
+        }
         if run == 0 {
             match bytes[0] {
                 0x1b => self.at = At::Escape,
@@ -272,11 +278,11 @@ impl Parser {
     }
 }
 
-/// How many bytes there are before the first control, eight at a time: most of all output is text.
-fn text_run(bytes: &[u8]) -> usize {
+/// How many bytes there are before the first control, and whether they are ASCII; eight at a time.
+fn text_run(bytes: &[u8]) -> (usize, bool) {
     const ONES: u64 = u64::MAX / 0xff;
     const HIGH: u64 = ONES * 0x80;
-    let mut run = 0;
+    let (mut run, mut seen) = (0, 0);
     for chunk in bytes.chunks_exact(8) {
         let word = u64::from_ne_bytes(chunk.try_into().expect("eight bytes"));
         let del = word ^ (ONES * 0x7f);
@@ -286,9 +292,18 @@ fn text_run(bytes: &[u8]) -> usize {
         if controls != 0 {
             break;
         }
+        seen |= word;
         run += 8;
     }
-    run + bytes[run..].iter().position(|b| *b < 0x20 || *b == 0x7f).unwrap_or(bytes.len() - run)
+    let mut is_ascii = seen & HIGH == 0;
+    for byte in &bytes[run..] {
+        if *byte < 0x20 || *byte == 0x7f {
+            break;
+        }
+        is_ascii &= *byte < 0x80;
+        run += 1;
+    }
+    (run, is_ascii)
 }
 
 #[cfg(test)]
@@ -302,6 +317,9 @@ mod tests {
     struct Heard(Vec<String>);
 
     impl Listener for Heard {
+        fn plain(&mut self, text: &[u8]) {
+            self.text(std::str::from_utf8(text).unwrap());
+        }
         fn text(&mut self, text: &str) {
             match self.0.last_mut().filter(|last| last.starts_with('"')) {
                 Some(last) => last.push_str(text),
@@ -386,7 +404,7 @@ mod tests {
         fn a_run_of_text_ends_at_the_first_control(bytes in prop::collection::vec(
             prop_oneof![8 => 0x20u8..=0xff, 1 => any::<u8>()], 0..40)) {
             let end = bytes.iter().position(|b| b.is_ascii_control()).unwrap_or(bytes.len());
-            prop_assert_eq!(text_run(&bytes), end);
+            prop_assert_eq!(text_run(&bytes), (end, bytes[..end].is_ascii()));
         }
 
         #[test]
