@@ -284,13 +284,15 @@ fn text_run(bytes: &[u8]) -> (usize, bool) {
     const HIGH: u64 = ONES * 0x80;
     let (mut run, mut seen) = (0, 0);
     for chunk in bytes.chunks_exact(8) {
-        let word = u64::from_ne_bytes(chunk.try_into().expect("eight bytes"));
+        let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
         let del = word ^ (ONES * 0x7f);
-        // The high bit of each byte below 0x20 or equal to DEL; a borrow can only mark more behind one
-        // that is already marked.
+        // The high bit of each byte below 0x20 or equal to DEL. A borrow may mark more, but only
+        // behind the first, and that is the lowest one.
         let controls = (word.wrapping_sub(ONES * 0x20) & !word | del.wrapping_sub(ONES) & !del) & HIGH;
         if controls != 0 {
-            break;
+            let before = controls.trailing_zeros() / 8;
+            seen |= word & ((1 << (8 * before)) - 1);
+            return (run + before as usize, seen & HIGH == 0);
         }
         seen |= word;
         run += 8;
