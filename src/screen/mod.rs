@@ -96,6 +96,11 @@ impl Screen {
         }
     }
 
+    /// From now on, for what is asked from now on.
+    pub fn answered_by(&mut self, queries: Queries) {
+        self.follower.queries = queries;
+    }
+
     /// What the agent is waiting to read, once.
     pub fn take_answers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.follower.answers)
