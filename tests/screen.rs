@@ -138,6 +138,27 @@ fn the_terminal_on_stdin_answers_and_nobody_else() {
 }
 
 #[test]
+fn a_terminal_that_nobody_is_at_is_answered_for() {
+    let lab = Lab::new();
+    // As that of a container which was started detached, until somebody attaches.
+    let mut terminal = Terminal::new(0, 0);
+    terminal.start(Launch::run(&lab, [FAKE, "echo-raw"]).with(["--on-clean", "exit"]).to_command());
+    terminal.expect("READY");
+    terminal.type_in("\x1b[18t");
+    terminal.expect("\x1b[8;40;120t");
+    terminal.resize(80, 24);
+    let mut caller = Caller::of(&lab);
+    eventually("it has heard of the size", || caller.get("screen", json!({}))["rows"] == 24);
+    let before = caller.get("stats", json!({}))["input_bytes"].as_u64().unwrap();
+    terminal.type_in("\x1b[18t done");
+    terminal.expect("done");
+    screen_with(&mut caller, "done");
+    assert_eq!(caller.get("stats", json!({}))["input_bytes"], before + 10, "only what was typed");
+    terminal.type_in("q");
+    assert_eq!(terminal.end().code(), Some(0));
+}
+
+#[test]
 fn the_screen_has_the_size_of_the_terminal() {
     let lab = Lab::new();
     let mut terminal = Terminal::new(80, 24);

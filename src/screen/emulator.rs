@@ -154,17 +154,22 @@ impl Emulator {
     }
 
     pub fn text(&mut self, text: &str) {
-        let drawing = self.now.drawing[usize::from(self.now.shifted)];
-        if text.is_ascii() && !self.insert && !drawing {
-            return self.plain(text.as_bytes());
-        }
+        let drawing = self.draws();
         for c in text.chars() {
             self.print(if drawing { line_drawing(c) } else { c });
         }
     }
 
+    /// Whether letters stand for lines.
+    fn draws(&self) -> bool {
+        self.now.drawing[usize::from(self.now.shifted)]
+    }
+
     /// The way that most bytes go: whole stretches at a time.
-    fn plain(&mut self, mut bytes: &[u8]) {
+    pub fn plain(&mut self, mut bytes: &[u8]) {
+        if self.insert || self.draws() {
+            return self.text(&String::from_utf8_lossy(bytes));
+        }
         self.last = bytes.last().map(|b| char::from(*b));
         while !bytes.is_empty() {
             self.wrap_if_due();

@@ -1,6 +1,6 @@
-//! The rows of one screen, and above them what scrolled off.
+//! The rows of one screen, and above them what scrolled off. Both turn in place: a line feed at the
+//! bottom moves no row and allocates nothing.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::line::Line;
@@ -8,38 +8,43 @@ use super::row::Row;
 use super::style::Style;
 
 pub struct Grid {
-    rows: VecDeque<Row>,
+    /// A ring.
+    rows: Vec<Row>,
+    /// Where the top row is.
+    top: usize,
     cols: usize,
 }
 
-/// What scrolled off the top, oldest first; at most as many lines as it was told.
+/// What scrolled off the top; at most as many lines as it was told.
 pub struct Scrollback {
-    lines: VecDeque<Line>,
+    /// A ring once it is full.
+    lines: Vec<Line>,
+    oldest: usize,
     most: usize,
 }
 
 impl Scrollback {
     pub fn new(most: usize) -> Scrollback {
-        Scrollback { lines: VecDeque::new(), most }
+        Scrollback { lines: Vec::new(), oldest: 0, most }
     }
 
     fn push(&mut self, row: &Row) {
-        let mut line = match self.lines.len() {
-            _ if self.most == 0 => return,
-            full if full >= self.most => self.lines.pop_front().unwrap_or_default(),
-            _ => Line::default(),
-        };
-        line.fill(row);
-        self.lines.push_back(line);
+        if self.lines.len() < self.most {
+            self.lines.push(Line::of(row));
+        } else if let Some(line) = self.lines.get_mut(self.oldest) {
+            line.fill(row);
+            self.oldest = if self.oldest + 1 == self.most { 0 } else { self.oldest + 1 };
+        }
     }
 
     pub fn clear(&mut self) {
-        self.lines = VecDeque::new();
+        *self = Scrollback::new(self.most);
     }
 
-    /// The newest lines, at most `most`.
+    /// The newest lines, at most `most`, oldest first.
     pub fn last(&self, most: usize) -> impl Iterator<Item = &Line> {
-        self.lines.range(self.lines.len().saturating_sub(most)..)
+        let (newer, older) = self.lines.split_at(self.oldest);
+        older.iter().chain(newer).skip(self.lines.len().saturating_sub(most))
     }
 
     pub fn len(&self) -> usize {
@@ -49,7 +54,7 @@ impl Scrollback {
 
 impl Grid {
     pub fn new(cols: usize, rows: usize) -> Grid {
-        Grid { rows: std::iter::repeat_with(Row::default).take(rows).collect(), cols }
+        Grid { rows: vec![Row::default(); rows], top: 0, cols }
     }
 
     pub fn rows(&self) -> usize {
@@ -57,11 +62,18 @@ impl Grid {
     }
 
     pub fn lines(&self) -> impl Iterator<Item = Line> {
-        self.rows.iter().map(Line::of)
+        let (lower, upper) = self.rows.split_at(self.top);
+        upper.iter().chain(lower).map(Line::of)
+    }
+
+    fn place(&self, row: usize) -> usize {
+        let place = self.top + row;
+        if place >= self.rows.len() { place - self.rows.len() } else { place }
     }
 
     pub fn row(&mut self, row: usize) -> &mut Row {
-        &mut self.rows[row]
+        let place = self.place(row);
+        &mut self.rows[place]
     }
 
     /// Moves the rows of `region` up; what leaves the top of the screen goes to `kept`.
@@ -73,32 +85,39 @@ impl Grid {
         mut kept: Option<&mut Scrollback>,
     ) {
         for _ in 0..count.min(region.len()) {
-            let row = if region.start == 0 { self.rows.pop_front() } else { self.rows.remove(region.start) };
-            let Some(mut row) = row else { return };
             if region.start == 0
                 && let Some(kept) = &mut kept
             {
-                kept.push(&row);
+                kept.push(&self.rows[self.top]);
             }
-            row.clear(style, self.cols);
-            match region.end > self.rows.len() {
-                true => self.rows.push_back(row),
-                false => self.rows.insert(region.end - 1, row),
+            if region == (0..self.rows.len()) {
+                self.top = self.place(1);
+            } else {
+                for row in region.start..region.end - 1 {
+                    let (here, below) = (self.place(row), self.place(row + 1));
+                    self.rows.swap(here, below);
+                }
             }
+            let cols = self.cols;
+            self.row(region.end - 1).clear(style, cols);
         }
     }
 
     pub fn scroll_down(&mut self, region: Range<usize>, count: usize, style: Style) {
         for _ in 0..count.min(region.len()) {
-            let Some(mut row) = self.rows.remove(region.end - 1) else { return };
-            row.clear(style, self.cols);
-            self.rows.insert(region.start, row);
+            for row in (region.start..region.end - 1).rev() {
+                let (here, below) = (self.place(row), self.place(row + 1));
+                self.rows.swap(here, below);
+            }
+            let cols = self.cols;
+            self.row(region.start).clear(style, cols);
         }
     }
 
     pub fn clear(&mut self, rows: Range<usize>, style: Style) {
+        let cols = self.cols;
         for row in rows {
-            self.rows[row].clear(style, self.cols);
+            self.row(row).clear(style, cols);
         }
     }
 
@@ -112,18 +131,19 @@ impl Grid {
         cursor: usize,
         mut kept: Option<&mut Scrollback>,
     ) -> usize {
+        self.rows.rotate_left(self.top);
+        self.top = 0;
         let mut cursor = cursor;
         while self.rows.len() > rows {
-            if self.rows.len() > cursor + 1 && self.rows.back().is_some_and(Row::is_blank) {
-                self.rows.pop_back();
-            } else if cursor > 0 {
-                if let (Some(row), Some(kept)) = (self.rows.pop_front(), &mut kept) {
-                    kept.push(&row);
-                }
-                cursor -= 1;
-            } else {
-                self.rows.pop_back();
+            if self.rows.len() > cursor + 1 && self.rows.last().is_some_and(Row::is_blank) || cursor == 0 {
+                self.rows.pop();
+                continue;
             }
+            let row = self.rows.remove(0);
+            if let Some(kept) = &mut kept {
+                kept.push(&row);
+            }
+            cursor -= 1;
         }
         self.rows.resize_with(rows, Row::default);
         if cols < self.cols {

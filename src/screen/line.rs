@@ -7,7 +7,8 @@ use super::style::Style;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    pub text: String,
+    /// UTF-8, kept as bytes: many lines are kept, and few are ever looked at.
+    bytes: Vec<u8>,
     /// From which byte on which style holds. Before the first it is the plain one.
     styles: Vec<(u32, Style)>,
     /// The text goes on in the next line because it did not fit.
@@ -23,25 +24,29 @@ impl Line {
 
     /// The same into a line that is no longer needed.
     pub fn fill(&mut self, row: &Row) {
-        self.text.clear();
+        self.bytes.clear();
         self.styles.clear();
         self.wrapped = row.wrapped;
-        row.write(&mut self.text, &mut self.styles);
+        row.write(&mut self.bytes, &mut self.styles);
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.bytes).unwrap_or_default()
     }
 
     pub fn is_blank(&self) -> bool {
-        self.text.bytes().all(|b| b == b' ')
+        self.bytes.iter().all(|b| *b == b' ')
     }
 
     /// With the sequences for its colours; it begins and ends without any.
     pub fn write_ansi(&self, out: &mut String) {
-        let mut shown = 0;
+        let (text, mut shown) = (self.text(), 0);
         for (from, style) in &self.styles {
-            out.push_str(&self.text[shown..*from as usize]);
+            out.push_str(&text[shown..*from as usize]);
             style.write(out);
             shown = *from as usize;
         }
-        out.push_str(&self.text[shown..]);
+        out.push_str(&text[shown..]);
         if self.styles.last().is_some_and(|(_, style)| *style != Style::PLAIN) {
             Style::PLAIN.write(out);
         }
@@ -52,14 +57,14 @@ impl Line {
         let old = std::mem::take(self);
         self.wrapped = old.wrapped;
         let mut styles = old.styles.iter().peekable();
-        for (at, c) in old.text.char_indices() {
+        for (at, c) in old.text().char_indices() {
             while let Some((_, style)) = styles.next_if(|(from, _)| *from as usize <= at) {
-                self.styles.push((self.text.len() as u32, *style));
+                self.styles.push((self.bytes.len() as u32, *style));
             }
             if hidden.iter().any(|range| range.contains(&at)) {
-                self.text.extend(std::iter::repeat_n('*', super::width(c)));
+                self.bytes.extend(std::iter::repeat_n(b'*', super::width(c)));
             } else {
-                self.text.push(c);
+                self.bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
             }
         }
     }
@@ -73,10 +78,10 @@ fn is_frame(c: char) -> bool {
 /// Hides all that `find` finds in the text of the lines: within one, over lines that the terminal
 /// wrapped, and over those that the program wrapped itself, in a frame or not.
 pub fn mask(lines: &mut [Line], find: impl Fn(&[u8]) -> Vec<Range<usize>>) {
-    let whole = |line: &Line| 0..line.text.len();
+    let whole = |line: &Line| 0..line.text().len();
     let within_frame = |line: &Line| {
-        let inner = line.text.trim_matches(is_frame);
-        let start = line.text.len() - line.text.trim_start_matches(is_frame).len();
+        let (text, inner) = (line.text(), line.text().trim_matches(is_frame));
+        let start = text.len() - text.trim_start_matches(is_frame).len();
         start..start + inner.len()
     };
     let mut hidden: Vec<Vec<Range<usize>>> = vec![Vec::new(); lines.len()];
@@ -87,7 +92,7 @@ pub fn mask(lines: &mut [Line], find: impl Fn(&[u8]) -> Vec<Range<usize>>) {
         let mut begins = Vec::new();
         for (line, part) in lines.iter().zip(&parts) {
             begins.push(text.len());
-            text.push_str(&line.text[part.clone()]);
+            text.push_str(&line.text()[part.clone()]);
         }
         for found in find(text.as_bytes()) {
             let first = begins.partition_point(|begin| *begin <= found.start) - 1;
@@ -110,7 +115,7 @@ mod tests {
     use super::*;
 
     fn lines(text: &str) -> Vec<Line> {
-        text.lines().map(|text| Line { text: text.to_owned(), ..Line::default() }).collect()
+        text.lines().map(|text| Line { bytes: text.into(), ..Line::default() }).collect()
     }
 
     fn find(text: &[u8], secret: &str) -> Vec<Range<usize>> {
@@ -121,7 +126,7 @@ mod tests {
     fn masked(text: &str, secret: &str) -> String {
         let mut lines = lines(text);
         mask(&mut lines, |text| find(text, secret));
-        lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n")
+        lines.iter().map(Line::text).collect::<Vec<_>>().join("\n")
     }
 
     #[test]

@@ -96,6 +96,11 @@ impl Screen {
         }
     }
 
+    /// From now on, for what is asked from now on.
+    pub fn answered_by(&mut self, queries: Queries) {
+        self.follower.queries = queries;
+    }
+
     /// What the agent is waiting to read, once.
     pub fn take_answers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.follower.answers)
@@ -157,6 +162,12 @@ impl Follower {
 }
 
 impl Listener for Follower {
+    fn plain(&mut self, text: &[u8]) {
+        if let Some(emulator) = &mut self.emulator {
+            emulator.plain(text);
+        }
+    }
+
     fn text(&mut self, text: &str) {
         if let Some(emulator) = &mut self.emulator {
             emulator.text(text);
@@ -198,7 +209,7 @@ impl Listener for Follower {
 
 impl Capture {
     pub fn text(&self) -> String {
-        let lines: Vec<&str> = self.lines.iter().map(|line| line.text.trim_end()).collect();
+        let lines: Vec<&str> = self.lines.iter().map(|line| line.text().trim_end()).collect();
         lines.join("\n")
     }
 
@@ -219,7 +230,7 @@ impl Capture {
         let mut whole = vec![String::new()];
         for line in &self.lines {
             if let Some(last) = whole.last_mut() {
-                last.push_str(&line.text);
+                last.push_str(line.text());
             }
             if !line.wrapped {
                 whole.push(String::new());

@@ -226,9 +226,10 @@ impl Row {
         &self.cells[..end]
     }
 
-    /// All up to the last that can be seen: the text onto `text`, and each style with the byte from
-    /// which on it holds.
-    pub fn write(&self, text: &mut String, styles: &mut Vec<(u32, Style)>) {
+    /// All up to the last that can be seen: the text onto `text`, as UTF-8, and each style with the
+    /// byte from which on it holds.
+    pub fn write(&self, text: &mut Vec<u8>, styles: &mut Vec<(u32, Style)>) {
+        let plain = self.seen_plain();
         let mut now = Style::PLAIN;
         let mut change = |style: Style, at: usize| {
             if style != now {
@@ -236,18 +237,16 @@ impl Row {
                 styles.push((at as u32, style));
             }
         };
-        if let Ok(plain) = std::str::from_utf8(self.seen_plain())
-            && !plain.is_empty()
-        {
+        if !plain.is_empty() {
             change(self.plain_style, text.len());
-            text.push_str(plain);
+            text.extend_from_slice(plain);
         }
         for cell in self.seen_cells() {
             change(cell.style, text.len());
             if cell.code & CLUSTER != 0 {
-                text.push_str(&self.clusters[(cell.code & CODE) as usize]);
+                text.extend_from_slice(self.clusters[(cell.code & CODE) as usize].as_bytes());
             } else if !cell.is_tail() {
-                text.push(character(cell.code));
+                text.extend_from_slice(character(cell.code).encode_utf8(&mut [0; 4]).as_bytes());
             }
         }
     }
@@ -264,9 +263,9 @@ mod tests {
     const PLAIN: Style = Style::PLAIN;
 
     fn text(row: &Row) -> String {
-        let mut out = String::new();
+        let mut out = Vec::new();
         row.write(&mut out, &mut Vec::new());
-        out
+        String::from_utf8(out).unwrap()
     }
 
     fn row(text: &str) -> Row {

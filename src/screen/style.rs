@@ -157,6 +157,7 @@ mod tests {
     struct Pen(Style);
 
     impl Listener for Pen {
+        fn plain(&mut self, _: &[u8]) {}
         fn text(&mut self, _: &str) {}
         fn control(&mut self, _: u8) {}
         fn escape(&mut self, _: Option<u8>, _: u8) {}

@@ -76,7 +76,7 @@ fn memory_is_bounded_by_the_scrollback() {
     }
     let capture = screen.capture(Some(usize::MAX), |_| Vec::new()).unwrap();
     assert_eq!(capture.lines.len(), 14);
-    assert_eq!(capture.lines[0].text, "line 986");
+    assert_eq!(capture.lines[0].text(), "line 986");
     let mut none = Screen::new(Queries::Terminal, Some(0));
     none.begin(80, 2);
     none.feed(b"1\r\n2\r\n3");

@@ -115,6 +115,10 @@ impl Console {
         }
     }
 
+    pub fn has_sized_terminal(&self) -> bool {
+        self.has_terminal() && tty::size(tty::stdin()).is_some()
+    }
+
     /// The terminal's size, or `fallback` where there is none or it does not know.
     pub fn size(&self, fallback: Size) -> Size {
         let asked = self.has_terminal().then(|| tty::size(tty::stdin())).flatten();

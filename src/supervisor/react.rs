@@ -7,7 +7,7 @@ use super::helper::Kind;
 use super::keys::{self, Choice};
 use super::settings::Io;
 use super::suspend::{self, Suspending};
-use super::{Charge, Supervisor, figures};
+use super::{Charge, Supervisor, figures, views};
 use crate::log::{Event as LogEvent, Name};
 use crate::os::poll::Ready;
 use crate::os::pty::Read;
@@ -90,6 +90,7 @@ impl Supervisor {
         let Charge::Run(session) = &self.charge else { return };
         let size = self.console.size(session.settings.size);
         self.screen.resize(size.cols, size.rows);
+        self.screen.answered_by(views::queries(&self.console));
         if let Some(terminal) = self.agent.as_ref().and_then(|a| a.terminal.as_ref())
             && let Err(error) = terminal.pty.resize(size.cols, size.rows)
         {

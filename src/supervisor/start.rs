@@ -11,14 +11,14 @@ use super::record::{self, Facts, Record};
 use super::settings::{CannotStart, InitSettings, Io, Settings};
 use super::suspend;
 use super::sweep::Sweep;
-use super::{Charge, Session, Supervisor, now};
+use super::{Charge, Session, Supervisor, now, views};
 use crate::log::{Event, Log, Name, Opening, Redactor};
 use crate::os::lock::{Lock, Taken};
 use crate::os::wait::How;
 use crate::os::{procfs, random, sched, signals, sink, wait};
 use crate::policy::crash::{Numbers, OnClean, OnHalt, Restart};
 use crate::policy::life::{Effect, Life, Next, Rules};
-use crate::screen::{Queries, Screen};
+use crate::screen::Screen;
 use crate::session::{self, SpawnPlan, Start};
 
 pub fn run(settings: Settings) -> Result<u8, CannotStart> {
@@ -175,9 +175,7 @@ impl Supervisor {
         let now = now();
         let seed = now.epoch ^ u64::from(std::process::id()) << 32;
         let (life, first) = Life::begin(rules, seed, now);
-        // Whoever sits at the terminal on stdin has its answers; the agent must not get two.
-        let queries = if console.has_terminal() { Queries::Terminal } else { Queries::Us };
-        let screen = Screen::new(queries, charge.scrollback());
+        let screen = Screen::new(views::queries(&console), charge.scrollback());
         let supervisor = Supervisor {
             calls: None,
             charge,

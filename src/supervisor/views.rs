@@ -2,9 +2,16 @@
 
 use super::Supervisor;
 use super::calls::{Answer, Answered, refuse};
+use super::console::Console;
 use super::settings::Io;
 use crate::control::protocol::{Body, Code, Cursor, Screen};
-use crate::screen::Capture;
+use crate::screen::{Capture, Queries};
+
+/// Whoever is at the terminal on stdin has its answers, and the agent must not get two. A terminal
+/// without a size has nobody at it yet: a detached container's, until somebody attaches.
+pub(super) fn queries(console: &Console) -> Queries {
+    if console.has_sized_terminal() { Queries::Terminal } else { Queries::Us }
+}
 
 impl Supervisor {
     /// Without secrets. `None` before the first agent, and where its output is not followed.
