@@ -194,7 +194,10 @@ impl Emulator {
             Cursor { col: 0, .. } => None,
             Cursor { row, col, .. } => Some((row, col - 1)),
         };
-        if width == 0 || before.is_some_and(|(row, col)| self.grid().row(row).ends_with(col, JOINER)) {
+        // Nothing of ASCII is part of a joined character, or plain text would have to be looked at.
+        let joins =
+            !c.is_ascii() && before.is_some_and(|(row, col)| self.grid().row(row).ends_with(col, JOINER));
+        if width == 0 || joins {
             // A mark without a character before it has nothing to stand on.
             if let Some((row, col)) = before {
                 self.grid().row(row).mark(col, c);

@@ -116,6 +116,7 @@ fn wide_and_combining_characters() {
     assert_eq!(after("a\u{9b}31mx\u{85}"), "a31mx");
     assert_eq!(cursor("👩\u{200d}🚀"), (0, 2));
     assert_eq!(after("👩\u{200d}🚀x"), "👩\u{200d}🚀x");
+    assert_eq!(after("e\u{200d} xé"), "e\u{200d} xé");
     assert_eq!(after("日本\x1b[2Gx"), " x本");
     assert_eq!(after("\x1b(0lqk\x1b(B lqk"), "┌─┐ lqk");
 }

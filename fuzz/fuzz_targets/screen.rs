@@ -1,0 +1,39 @@
+//! The emulator. The input's first byte chooses sizes and how the rest is cut into pieces: whatever
+//! an agent writes, the screen stays within its limits, and the way it was read does not matter.
+#![no_main]
+
+use agentsup::screen::{Queries, Screen};
+use libfuzzer_sys::fuzz_target;
+
+const SCROLLBACK: usize = 20;
+
+fn shown(pieces: &[&[u8]], (cols, rows): (u16, u16)) -> (String, Vec<u8>, Vec<u8>) {
+    let mut screen = Screen::new(Queries::Us, Some(SCROLLBACK));
+    screen.begin(cols, rows);
+    let mut answers = Vec::new();
+    for piece in pieces {
+        screen.feed(piece);
+        answers.extend(screen.take_answers());
+    }
+    let capture = screen.capture(Some(usize::MAX), |_| Vec::new()).expect("it is on");
+    assert!(capture.row < capture.rows && capture.col < capture.cols);
+    assert!(capture.lines.len() <= capture.rows + SCROLLBACK);
+    (capture.ansi(), answers, screen.modes_off())
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((seed, stream)) = input.split_first() else { return };
+    let size = (u16::from(seed >> 3) + 1, u16::from(seed & 7) + 1);
+    let singly: Vec<&[u8]> = stream.chunks(usize::from(seed % 5) + 1).collect();
+    let whole = shown(&[stream], size);
+    assert_eq!(shown(&singly, size), whole);
+    // Another size on the way, and half of everything masked.
+    let mut screen = Screen::new(Queries::Terminal, Some(SCROLLBACK));
+    screen.begin(size.0, size.1);
+    for (n, piece) in stream.chunks(50).enumerate() {
+        screen.feed(piece);
+        screen.resize(size.1 + n as u16 % 7, size.0 / (n as u16 % 3 + 1));
+    }
+    let hidden = screen.capture(Some(usize::MAX), |text| vec![text.len() / 4..text.len() / 2]);
+    hidden.expect("it is on").ansi();
+});
