@@ -246,6 +246,42 @@ fn a_stop_by_a_caller_makes_no_hurry_of_the_signal_that_follows() {
 }
 
 #[test]
+fn while_before_spawn_is_asked_nothing_runs_and_a_stop_is_no_failed_spawn() {
+    let lab = Lab::new();
+    let (agreed, config) = (lab.text("agreed"), lab.text("ask.toml"));
+    // It agrees once, then takes its time.
+    let ask = format!("[ ! -e '{agreed}' ] || exec sleep 1000; touch '{agreed}'");
+    std::fs::write(&config, format!("[run]\nbefore_spawn = [\"sh\", \"-c\", \"{ask}\"]\n")).unwrap();
+    let sup = Launch::run(&lab, [FAKE, "wait"]).with(["--config", &config]).start();
+    sup.wait_for_output("READY");
+    let mut waits = Caller::of(&lab);
+    waits.wait_for("ready");
+    waits.send(&json!({"method": "restart"}));
+    let mut caller = Caller::of(&lab);
+    caller.until_phase("preparing");
+    for (method, params) in
+        [("pid", json!({})), ("pause", json!({})), ("interrupt", json!({})), ("inject", json!({"bytes": ""}))]
+    {
+        assert_eq!(caller.refusal(method, params), "NOT_RUNNING", "{method}");
+    }
+    assert_eq!(caller.refusal("resume", json!({})), "NOT_HALTED");
+    stop(sup, &mut caller).assert_code(143);
+    assert_eq!(waits.receive().expect("an answer")["error"]["code"], "STOPPING");
+}
+
+#[test]
+fn an_interrupt_that_ends_a_program_is_an_exit_like_any_other() {
+    let lab = Lab::new();
+    let sup = Launch::run(&lab, ["sleep", "1000"]).with(["--config", &slow_policy(&lab)]).start();
+    let mut caller = Caller::of(&lab);
+    caller.wait_for("ready");
+    caller.get("interrupt", json!({}));
+    let state = caller.until_phase("backoff");
+    assert_eq!((&state["last_exit"], &state["exits"][0]["class"]), (&json!(130), &json!("transient")));
+    stop(sup, &mut caller).assert_code(130);
+}
+
+#[test]
 fn a_spawn_that_fails_is_told_to_whoever_asked() {
     let lab = Lab::new();
     let agent = lab.write("agent", "#!/bin/sh\necho READY\nexec sleep 1000\n");
