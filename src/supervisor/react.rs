@@ -173,11 +173,7 @@ impl Supervisor {
             self.failed_children.clear();
             return;
         };
-        agent.last_words(|bytes| {
-            self.tally.output_bytes += bytes.len() as u64;
-            self.console.output(bytes);
-            self.screen.feed(bytes);
-        });
+        agent.last_words(|bytes| self.on_output(bytes));
         // What a pause left standing would stand for ever.
         self.sweep.thaw();
         if let Some(calls) = &mut self.calls {
@@ -247,23 +243,29 @@ impl Supervisor {
             terminal.input.consume(written);
         }
         if ready.read {
-            let mut buffer = [0u8; 4096];
-            for _ in 0..READS {
-                if !self.console.has_room() {
-                    break;
-                }
-                match terminal.pty.read(&mut buffer) {
-                    Read::Bytes(n) => {
-                        self.tally.output_bytes += n as u64;
-                        self.console.output(&buffer[..n]);
-                        self.screen.feed(&buffer[..n]);
-                    }
-                    Read::Nothing | Read::HungUp => break,
-                }
-            }
+            self.read_output();
             self.console.flush();
             self.answer_queries();
         }
+    }
+
+    fn read_output(&mut self) {
+        let mut buffer = [0u8; 4096];
+        for _ in 0..READS {
+            let terminal = self.agent.as_ref().and_then(|a| a.terminal.as_ref());
+            let Some(terminal) = terminal.filter(|_| self.console.has_room()) else { return };
+            match terminal.pty.read(&mut buffer) {
+                Read::Bytes(n) => self.on_output(&buffer[..n]),
+                Read::Nothing | Read::HungUp => return,
+            }
+        }
+    }
+
+    /// The one place that all of the agent's output goes through.
+    fn on_output(&mut self, bytes: &[u8]) {
+        self.tally.output_bytes += bytes.len() as u64;
+        self.console.output(bytes);
+        self.screen.feed(bytes);
     }
 
     /// Where no terminal does. An agent that asks and does not read is not waited for.
@@ -295,13 +297,12 @@ impl Supervisor {
             self.events.push_back(Event::StopAsked { sender: 0 });
             return;
         }
-        if let Some(agent) = &mut self.agent {
+        if let Some(agent) = &self.agent {
             let suspends = self.console.has_terminal() && keys::holds_suspend(bytes) && agent.would_suspend();
-            if self.console.has_terminal() {
-                self.tally.last_key_epoch = Some(figures::epoch());
-                self.note_interrupt(bytes);
+            match self.console.has_terminal() {
+                true => self.on_operator(bytes),
+                false => self.type_into_agent(bytes),
             }
-            self.type_into_agent(bytes);
             if suspends {
                 self.suspending = Some(Suspending::typed());
             }
@@ -319,6 +320,13 @@ impl Supervisor {
             }
             None => {}
         }
+    }
+
+    /// The one place that all a human types to the running agent goes through.
+    fn on_operator(&mut self, bytes: &[u8]) {
+        self.tally.last_key_epoch = Some(figures::epoch());
+        self.note_interrupt(bytes);
+        self.type_into_agent(bytes);
     }
 
     /// An end that follows is the doing of whoever typed this.
