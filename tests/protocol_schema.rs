@@ -6,9 +6,9 @@ use std::path::Path;
 
 use agentsup::control::frame::{Decoder, Frame};
 use agentsup::control::protocol::{
-    Ack, Activity, Body, Call, Code, Dropped, End, Event, EventFrame, Exit, Health, Id, Injected, LogLine,
-    METHODS, Metrics, Mode, Phase, Pid, Pong, Reply, Request, Start, State, Stopped, StreamFrame, Tree,
-    UNBUILT, WaitFor, Waited, Wake, schema,
+    Ack, Activity, Body, Call, Code, Dropped, End, Event, EventFrame, Exit, Health, HookEvent, Id, Injected,
+    LogLine, METHODS, Metrics, Mode, Phase, Pid, Pong, Receipt, Reply, Request, Sent, Start, State, Stopped,
+    StreamFrame, Tree, UNBUILT, WaitFor, Waited, Wake, schema,
 };
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Value, json};
@@ -65,6 +65,8 @@ fn calls() -> Vec<Call> {
         Call::Pause,
         Call::Resume,
         Call::Inject { bytes: b"\x03\xff".to_vec() },
+        Call::Send { text: "fix it\n".into(), submit: false, force: true },
+        Call::Hook { event: HookEvent::UserPromptSubmit, prompt: Some("fix it".into()) },
         Call::Stop { graceful: false },
         Call::Screen { lines: Some(5), ansi: true },
         Call::Screen { lines: None, ansi: false },
@@ -115,6 +117,11 @@ fn schema_and_parser_agree_on_what_is_wrong() {
         (json!({"method": "stop", "params": {"graceful": "no"}}), Some(Code::BadParams)),
         (json!({"method": "inject"}), Some(Code::BadParams)),
         (json!({"method": "inject", "params": {"bytes": 3}}), Some(Code::BadParams)),
+        (json!({"method": "send", "params": {"text": "x"}}), None),
+        (json!({"method": "send"}), Some(Code::BadParams)),
+        (json!({"method": "send", "params": {"text": "x", "submit": 1}}), Some(Code::BadParams)),
+        (json!({"method": "hook", "params": {"event": "UserPromptSubmit"}}), None),
+        (json!({"method": "hook", "params": {"event": "NoneOfOurs"}}), Some(Code::BadParams)),
         (json!({"method": "wait", "params": {"timeout_ms": 5}}), Some(Code::BadParams)),
         (json!({"method": "events", "params": {"since": -1}}), Some(Code::BadParams)),
         (json!({"method": "sing"}), Some(Code::UnknownMethod)),
@@ -161,6 +168,8 @@ fn answers() -> Vec<(&'static str, Body)> {
         ("pause", Body::Ack(Ack {})),
         ("resume", Body::Pid(Pid { pid: 42 })),
         ("inject", Body::Injected(Injected { n: 3 })),
+        ("send", Body::Sent(Sent { receipt: Receipt::Confirmed })),
+        ("hook", Body::Ack(Ack {})),
         ("stop", Body::Stopped(Stopped { already: true })),
         ("screen", Body::Screen(Box::default())),
         ("events", stream(StreamFrame::Start(Start { start: true, started_at: 1.0, newest: 0 }))),

@@ -9,9 +9,9 @@ use super::words::Word;
 
 /// Verbs that the design names and that do not work yet.
 #[rustfmt::skip]
-pub const UNBUILT_VERBS: [&str; 19] = [
-    "send", "attach", "transcript",
-    "trigger", "triggers", "ack", "progress", "unblock", "hook", "permission", "question", "heartbeat",
+pub const UNBUILT_VERBS: [&str; 17] = [
+    "attach", "transcript",
+    "trigger", "triggers", "ack", "progress", "unblock", "permission", "question", "heartbeat",
     "idle", "done", "describe",
     "claim", "claims", "commits",
     "tree",
@@ -62,6 +62,7 @@ enum Verb {
     Resume(client::Resume),
     Stop(client::Stop),
     Screen(client::Screen),
+    Send(client::Send),
     Inject(client::Inject),
     Events(client::Events),
     Logs(client::Logs),
@@ -69,6 +70,7 @@ enum Verb {
     Health(client::Health),
     Stats(client::Stats),
     Metrics(client::Metrics),
+    Hook(client::Hook),
     Ls(client::Ls),
     Prune(client::Prune),
 }
@@ -203,6 +205,11 @@ pub struct Run {
     #[argh(option, arg_name = "N")]
     pub ready_fd: Option<Word>,
 
+    /// do not make claude call `agentsup hook` about the prompts it is given: what is sent is then
+    /// never confirmed
+    #[argh(switch)]
+    pub no_hooks: bool,
+
     /// FILE in TOML with [run], [policy], [halt], [access] and [log]; a flag wins over it (default:
     /// $AGENTSUP_CONFIG, else none)
     #[argh(option, arg_name = "FILE")]
@@ -314,10 +321,10 @@ mod tests {
 
     /// The options of `run` that DESIGN lists, in its order, without those that are not built.
     #[rustfmt::skip]
-    const DESIGNED: [&str; 22] = [
+    const DESIGNED: [&str; 23] = [
         "--document", "--session", "--label", "--cwd", "--dir", "--env", "--pass-env", "--agent", "--prompt",
         "--start", "--io", "--size", "--restart", "--on-clean", "--on-halt", "--grace", "--timeout",
-        "--socket-mode", "--socket-group", "--no-socket", "--ready-fd", "--config",
+        "--socket-mode", "--socket-group", "--no-socket", "--ready-fd", "--no-hooks", "--config",
     ];
 
     #[test]

@@ -65,6 +65,7 @@ pub struct Asked {
     pub no_socket: Option<bool>,
     #[serde(deserialize_with = "value::descriptor")]
     pub ready_fd: Option<i32>,
+    pub no_hooks: Option<bool>,
     /// The rest has no flag.
     #[serde(deserialize_with = "value::texts")]
     pub allowed_dirs: Vec<String>,
@@ -98,6 +99,7 @@ pub fn from_flags(run: Run) -> Result<Asked, Failure> {
         socket_group: run.socket_group.map(|word| text("--socket-group", word)).transpose()?,
         no_socket: run.no_socket.then_some(true),
         ready_fd: run.ready_fd.map(|word| read("--ready-fd", word, descriptor)).transpose()?,
+        no_hooks: run.no_hooks.then_some(true),
         allowed_dirs: Vec::new(),
         continue_args: Vec::new(),
         before_spawn: Vec::new(),
@@ -213,7 +215,7 @@ mod tests {
         let line = "--document d.md --session s1 --label a=b --label c= --cwd /w --dir /s --env A=b=c --env B= \
                     --pass-env X_* --agent claude --prompt @p --start continue --io inherit --size 80x24 \
                     --restart always --on-clean restart --on-halt exit --grace 500ms --timeout 2h \
-                    --socket-mode 0660 --socket-group users --no-socket --ready-fd 7 true";
+                    --socket-mode 0660 --socket-group users --no-socket --ready-fd 7 --no-hooks true";
         let asked = asked(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
         let wanted = Asked {
             document: Some("d.md".into()),
@@ -237,6 +239,7 @@ mod tests {
             socket_group: Some("users".into()),
             no_socket: Some(true),
             ready_fd: Some(7),
+            no_hooks: Some(true),
             ..Asked::default()
         };
         assert_eq!(asked, wanted);

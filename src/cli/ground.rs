@@ -136,6 +136,8 @@ impl Ground {
                 prompt: self.prompt,
                 continue_args: choices.continue_args,
                 allowed_dirs: choices.allowed_dirs,
+                // Without a socket there is nobody to tell.
+                hooks: world.own_binary.clone().filter(|_| choices.hooks && self.socket.is_some()),
             },
             state_dir,
             start: choices.start,

@@ -48,6 +48,8 @@ pub struct Choices {
     /// None: no callers are answered.
     pub socket: Option<SocketChoices>,
     pub ready_fd: Option<i32>,
+    /// The agent is made to tell of itself.
+    pub hooks: bool,
     pub allowed_dirs: Vec<String>,
     pub continue_args: Vec<String>,
     pub before_spawn: Vec<String>,
@@ -161,6 +163,7 @@ pub fn settle(
     let grace = pick.one("grace", flags.grace, file.grace, (DEFAULT_GRACE, "default"), show);
     let timeout = pick.optional("timeout", flags.timeout, file.timeout, show);
     let ready_fd = pick.optional("ready_fd", flags.ready_fd, file.ready_fd, i32::to_string);
+    let no_hooks = pick.one("no_hooks", flags.no_hooks, file.no_hooks, (false, "default"), bool::to_string);
     let crash = policy.numbers();
     pick.policy(&crash, |key| policy.says(key));
     let screen = pick.one("screen.enabled", None, config.screen.enabled, (true, "default"), bool::to_string);
@@ -192,6 +195,7 @@ pub fn settle(
         timeout,
         socket,
         ready_fd,
+        hooks: !no_hooks.value,
         allowed_dirs: file.allowed_dirs,
         continue_args: file.continue_args,
         before_spawn: file.before_spawn,

@@ -16,7 +16,7 @@ use super::Failure;
 use super::names::nearest;
 
 /// Options of `run` that the design names and that do not work yet: refused, never ignored.
-pub const UNBUILT_OPTIONS: [&str; 4] = ["--no-hooks", "--record", "--record-input", "--watch"];
+pub const UNBUILT_OPTIONS: [&str; 3] = ["--record", "--record-input", "--watch"];
 
 const NO_COMMAND: &str = "COMMAND is missing; it stands behind the options, as in: -- claude";
 

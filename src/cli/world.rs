@@ -17,6 +17,8 @@ pub struct World {
     /// Canonical.
     pub started_in: PathBuf,
     pub uid: u32,
+    /// Absent where /proc is.
+    pub own_binary: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,7 @@ impl World {
             env: std::env::vars_os().collect(),
             started_in,
             uid: nix::unistd::getuid().as_raw(),
+            own_binary: std::env::current_exe().ok(),
         })
     }
 

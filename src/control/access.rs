@@ -35,7 +35,7 @@ impl Role {
                     "ping" | "state" | "pid" | "screen" | "events" | "logs" | "wait" | "stats" | "metrics"
                 )
             }
-            Role::Agent => matches!(method, "ping" | "state" | "pid"),
+            Role::Agent => matches!(method, "ping" | "state" | "pid" | "hook"),
             Role::Peer => matches!(method, "ping" | "state"),
         }
     }
@@ -145,13 +145,14 @@ mod tests {
 
     #[test]
     fn what_each_role_may_not() {
-        for method in ["restart", "stop", "inject", "pause", "resume", "interrupt"] {
+        for method in ["restart", "stop", "inject", "send", "pause", "resume", "interrupt"] {
             for role in [Role::Agent, Role::Peer, Role::Observer] {
                 assert!(!role.may(method), "{role:?} {method}");
             }
             assert!(Role::Operator.may(method));
         }
         assert!(Role::Observer.may("screen") && !Role::Agent.may("screen") && !Role::Peer.may("screen"));
+        assert!(Role::Agent.may("hook") && !Role::Observer.may("hook") && !Role::Peer.may("hook"));
         assert!(Role::Agent.may("state") && Role::Peer.may("state") && Role::Observer.may("events"));
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag};
-use nix::sys::termios::{self, InputFlags, SetArg, Termios};
+use nix::sys::termios::{self, InputFlags, LocalFlags, SetArg, Termios};
 use portable_pty::{MasterPty, PtySize, native_pty_system};
 
 /// What the agent's side of a read gave.
@@ -74,10 +74,23 @@ impl Pty {
         self.master.resize(size).map_err(io::Error::other)
     }
 
+    /// Whether the terminal gathers lines and edits them, as it does until a program wants each key.
+    pub fn is_canonical(&self) -> bool {
+        termios::tcgetattr(self).is_ok_and(|modes| modes.local_flags.contains(LocalFlags::ICANON))
+    }
+
     /// The process group in front of the agent's terminal.
     pub fn foreground(&self) -> Option<i32> {
         nix::unistd::tcgetpgrp(self).ok().map(nix::unistd::Pid::as_raw).filter(|&group| group > 0)
     }
+}
+
+/// How many bytes of input, whole lines where lines are gathered, wait at a slave to be read.
+pub fn unread(slave: BorrowedFd) -> usize {
+    let mut waiting: libc::c_int = 0;
+    // SAFETY: `waiting` is valid for writes and is the integer that this request fills.
+    let asked = unsafe { libc::ioctl(slave.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };
+    if asked == 0 { usize::try_from(waiting).unwrap_or(0) } else { 0 }
 }
 
 impl AsFd for Pty {

@@ -11,6 +11,7 @@
 mod answers;
 mod emulator;
 mod grid;
+pub mod input;
 pub mod line;
 mod modes;
 mod parser;
@@ -104,6 +105,11 @@ impl Screen {
     /// What the agent is waiting to read, once.
     pub fn take_answers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.follower.answers)
+    }
+
+    /// The agent wants to be told what of its input was pasted.
+    pub fn wants_bracketed_paste(&self) -> bool {
+        self.follower.modes.is_set(2004) == Some(true)
     }
 
     /// Sequences that put a terminal back; empty when the agent left it as it was.

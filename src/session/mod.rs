@@ -19,13 +19,14 @@ mod tests;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 pub use document::Document;
 pub use env::{EnvVar, Environment};
 pub use profile::Profile;
+pub use profile::hooks::Hooked;
 
 /// What was asked for, fixed for the life of the supervisor. Nothing in it is resolved yet.
 #[derive(Clone, Debug)]
@@ -49,6 +50,18 @@ pub struct Wish {
     pub allowed_dirs: Vec<String>,
     /// `$AGENTSUP_SOCKET` for the agent.
     pub socket: PathBuf,
+    /// Our own binary, for an agent that can call it to tell of itself; `None`: it is not to.
+    pub hooks: Option<PathBuf>,
+}
+
+impl Wish {
+    /// The command as the agent gets it wherever it is started.
+    pub fn hooked(&self, profile: Profile, cwd: &Path) -> Hooked {
+        let file = self.socket.with_extension("settings");
+        let wanted = self.hooks.as_deref();
+        let wanted = wanted.map(|agentsup| profile::hooks::Wanted { agentsup, file: &file, cwd });
+        profile.with_hooks(&self.command, wanted)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +124,7 @@ pub struct SpawnPlan {
     pub cwd: Sourced<PathBuf>,
     pub env: Environment,
     pub profile: Profile,
+    pub hooks: Hooked,
     /// Canonical.
     pub document: Option<PathBuf>,
 }
@@ -133,8 +147,9 @@ pub fn plan(
         Refusal("no command given: write it after `--`, as in `agentsup run -- claude`".into())
     })?;
     let profile = Profile::of(command0, wish.agent.as_deref())?;
+    let hooks = wish.hooked(profile, &cwd.value);
     let line = profile.command_line(&profile::Ask {
-        command: &wish.command,
+        command: &hooks.command,
         prompt: wish.prompt.as_deref(),
         continue_args: &wish.continue_args,
         start,
@@ -151,6 +166,7 @@ pub fn plan(
         cwd,
         env,
         profile,
+        hooks,
         document: document.map(|d| d.path),
     })
 }

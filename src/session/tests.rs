@@ -24,6 +24,7 @@ fn wish(started_in: &Path) -> Wish {
         continue_args: vec![],
         allowed_dirs: vec![],
         socket: "/state/supervisor/s1.sock".into(),
+        hooks: None,
     }
 }
 

@@ -9,7 +9,7 @@ use nix::sys::termios::Termios;
 use super::buffer::Buffer;
 use super::settings::Size;
 use crate::os::inherited::inherited;
-use crate::os::pty::{Pty, Read};
+use crate::os::pty::{self, Pty, Read};
 use crate::os::spawn::{self, Env, Fds, Place, Signals, SpawnError, Spawning, Spec};
 use crate::os::{cgroup, procfs, signals, tty};
 
@@ -35,8 +35,15 @@ pub struct AgentTerminal {
     pub pty: Pty,
     /// Held so that the master never reports a hang-up while the agent lives: it may close its
     /// terminal and open it again.
-    _slave: OwnedFd,
+    slave: OwnedFd,
     pub input: Buffer,
+}
+
+impl AgentTerminal {
+    /// Whether something that was typed waits for the agent to read it.
+    pub fn has_unread(&self) -> bool {
+        pty::unread(self.slave.as_fd()) > 0
+    }
 }
 
 pub struct Launch<'a> {
@@ -60,7 +67,7 @@ impl Agent {
         Ok(Agent {
             pid: spawning.pid,
             group: Some(spawning.pid),
-            terminal: Some(AgentTerminal { pty, _slave: slave, input: Buffer::default() }),
+            terminal: Some(AgentTerminal { pty, slave, input: Buffer::default() }),
             in_front_of: None,
             spawning: Some(spawning),
             oom_kills_before,

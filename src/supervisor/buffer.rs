@@ -26,9 +26,9 @@ impl Buffer {
         self.len() < FULL
     }
 
-    /// Whether all of it can be taken without growing past what a stalled reader may cost.
-    pub fn fits(&self, bytes: usize) -> bool {
-        self.len() + bytes <= FULL
+    /// What can be taken without growing past what a stalled reader may cost.
+    pub fn room(&self) -> usize {
+        FULL.saturating_sub(self.len())
     }
 
     pub fn push(&mut self, bytes: &[u8]) {

@@ -114,6 +114,7 @@ impl Supervisor {
             operator: Operator {
                 terminal: self.console.has_terminal(),
                 last_key_at: self.tally.last_key_epoch,
+                draft: self.desk.has_draft(),
             },
             labels: session.record.labels.clone(),
             document: facts.document.clone(),

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::calls::{Answer, Answered, refuse};
-use super::settings::Io;
 use super::streams::Stream;
 use super::waits::ForWhat;
 use super::{Charge, Supervisor};
@@ -35,6 +34,8 @@ impl Supervisor {
             Call::Pause => self.pause(peer),
             Call::Resume => self.resume(peer),
             Call::Inject { bytes } => self.inject(&bytes, peer),
+            Call::Send { text, submit, force } => self.send(&text, submit, force, peer),
+            Call::Hook { event, prompt } => self.hook(event, prompt.as_deref()),
             Call::Stop { graceful } => self.stop(graceful, peer),
             Call::Screen { lines, ansi } => self.show_screen(lines, ansi),
             Call::Events { since, follow } => {
@@ -74,7 +75,7 @@ impl Supervisor {
         self.agent.as_ref().filter(|a| a.spawning.is_none()).map(|a| a.pid)
     }
 
-    fn not_running(&self) -> Answered {
+    pub(super) fn not_running(&self) -> Answered {
         refuse(Code::NotRunning, format!("no agent is running; the phase is `{}`", self.shown_phase))
     }
 
@@ -170,27 +171,6 @@ impl Supervisor {
             .with("pid", peer.pid);
         self.log.record(event);
         Ok(Answer::Now(Body::Injected(Injected { n: bytes.len() as u64 })))
-    }
-
-    /// All of it or nothing.
-    fn type_for_caller(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        if self.io() == Io::Inherit {
-            let message = "the agent has no terminal of its own (--io inherit), so nothing can be typed";
-            return Err(Error::new(Code::NoPty, message));
-        }
-        let running = self.agent.as_mut().filter(|a| a.spawning.is_none());
-        let Some(terminal) = running.and_then(|a| a.terminal.as_mut()) else {
-            return Err(Error::new(
-                Code::NotRunning,
-                format!("no agent is running; the phase is `{}`", self.shown_phase),
-            ));
-        };
-        if !terminal.input.fits(bytes.len()) {
-            let message = "the agent does not read its terminal; nothing of this was written";
-            return Err(Error::new(Code::InputFull, message));
-        }
-        self.type_into_agent(bytes);
-        Ok(())
     }
 
     pub(super) fn profile(&self) -> Profile {

@@ -19,6 +19,7 @@
 //! | `figures` | state, stats and metrics                                               |
 //! | `story`   | what happened, for the log and for stderr                              |
 //! | `views`   | the agent's screen, for callers and for the report of a halt            |
+//! | `typing`  | whatever is typed into the agent, and who has to wait                  |
 //! | `suspend` | Ctrl-Z and back                                                        |
 //! | `agent`   | the agent and its terminal                                             |
 //! | `console` | the operator's terminal, stdout and stderr                             |
@@ -48,6 +49,7 @@ mod story;
 mod streams;
 mod suspend;
 mod sweep;
+mod typing;
 mod views;
 mod waits;
 
@@ -77,6 +79,7 @@ use manager::Manager;
 use settings::{InitSettings, Io, Settings};
 use suspend::Suspending;
 use sweep::Sweep;
+use typing::Desk;
 
 /// Whom this supervisor serves.
 enum Charge {
@@ -123,6 +126,10 @@ struct Supervisor {
     sweep: Sweep,
     /// What the agent's terminal shows.
     screen: Screen,
+    /// Who types into it.
+    desk: Desk,
+    /// The agent tells by itself which prompts it was given.
+    agent_confirms: bool,
     orphans: u64,
     /// Children that failed before exec: their end is no orphan's.
     failed_children: HashSet<i32>,
@@ -146,6 +153,8 @@ struct Supervisor {
     ran_as: Next,
     /// The names of variables that the log has already said were dropped.
     told_dropped: String,
+    /// Why there are no hooks, as the operator was last told.
+    told_hooks: Option<String>,
     /// The stop is `--timeout`'s.
     timed_out: bool,
     /// When somebody asked for the end, or the time was up.
@@ -217,6 +226,7 @@ impl Supervisor {
             self.send_answers();
             self.events.push_back(life::Event::Due);
             self.settle();
+            self.type_on();
             self.answer_waiting();
             self.feed_streams();
             self.send_answers();
@@ -252,7 +262,10 @@ impl Supervisor {
         let leave = self.leaves_at();
         let suspend = self.suspending.map(Suspending::deadline);
         let calls = self.calls.as_ref().and_then(Calls::deadline);
-        [life, suspend, leave, calls, self.manager.deadline()].into_iter().flatten().min()
+        [life, suspend, leave, calls, self.desk.deadline(), self.manager.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn register(&self, sources: &mut Sources<Source>) {
@@ -307,7 +320,7 @@ impl Supervisor {
         }
         let terminal = self.agent.as_ref().map(|a| a.terminal.as_ref());
         match terminal {
-            Some(Some(terminal)) => terminal.input.has_room(),
+            Some(Some(terminal)) => terminal.input.has_room() && !self.desk.is_typing(),
             Some(None) => false,
             None => self.console.has_terminal() && self.hears_keys(),
         }

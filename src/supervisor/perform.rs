@@ -8,7 +8,7 @@ use serde_json::json;
 use super::agent::{Agent, Launch, LaunchError};
 use super::calls::LAST_ANSWERS;
 use super::helper::{self, Kind};
-use super::record::Facts;
+use super::record::{self, Facts};
 use super::settings::Io;
 use super::sweep::Scope;
 use super::{Charge, Ending, Supervisor};
@@ -19,7 +19,7 @@ use crate::policy::crash::HaltReason;
 use crate::policy::life::{Effect, Event, Next, Phase};
 use crate::policy::stop::Order;
 use crate::session::program::{self, NotRunnable};
-use crate::session::{self, Profile, Start, Wish};
+use crate::session::{self, Profile, Refusal, Start, Wish};
 
 /// In a stop unread output is waited for at least this long, also when the grace is used up.
 const FLUSH_AT_LEAST: Duration = Duration::from_millis(200);
@@ -154,8 +154,16 @@ impl Supervisor {
             Next::Fresh => Start::Fresh,
             Next::Continue => Start::Continue,
         };
-        let plan = session::plan(&settings.wish, start, &session.record.facts.conversation, &new_id)
-            .map_err(|refusal| Failed { code: 78, step: "plan", why: refusal.to_string() })?;
+        let conversation = &session.record.facts.conversation;
+        let mut plan = session::plan(&settings.wish, start, conversation, &new_id)?;
+        if let Some((path, text)) = &plan.hooks.file
+            && let Err(error) = record::replace(path, text.as_bytes())
+        {
+            let why = format!("{} cannot be written: {error}", path.display());
+            let without = Wish { hooks: None, ..settings.wish.clone() };
+            plan = session::plan(&without, start, conversation, &new_id)?;
+            plan.hooks.warning = Some(why);
+        }
         let program = program::find(&plan.argv[0], plan.env.get("PATH"), &plan.cwd.value)?;
         self.log.set_redactor(Redactor::new(plan.env.secrets()));
         let size = self.console.size(settings.size);
@@ -185,6 +193,13 @@ impl Supervisor {
             document: plan.document.map(|d| d.to_string_lossy().into_owned()),
             env_fingerprint: plan.env.fingerprint(),
         });
+        self.agent_confirms = plan.hooks.is_on;
+        if plan.hooks.warning != self.told_hooks {
+            if let Some(why) = &plan.hooks.warning {
+                self.console.tell(&format!("no hooks, so nothing that is sent will be confirmed: {why}"));
+            }
+            self.told_hooks = plan.hooks.warning;
+        }
         self.spawned_as = plan.start;
         self.why_fresh = plan.why_fresh;
         // The same command again continues nothing, so it cannot fail at it.
@@ -286,6 +301,12 @@ struct Failed {
 impl Failed {
     fn own(step: &'static str, why: &str) -> Failed {
         Failed { code: 125, step, why: why.to_owned() }
+    }
+}
+
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Failed {
+        Failed { code: 78, step: "plan", why: refusal.to_string() }
     }
 }
 

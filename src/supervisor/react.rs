@@ -7,7 +7,7 @@ use super::helper::Kind;
 use super::keys::{self, Choice};
 use super::settings::Io;
 use super::suspend::{self, Suspending};
-use super::{Charge, Supervisor, figures, views};
+use super::{Charge, Supervisor, views};
 use crate::log::{Event as LogEvent, Name};
 use crate::os::poll::Ready;
 use crate::os::pty::Read;
@@ -184,6 +184,7 @@ impl Supervisor {
         if how != How::Code(0) && self.io() == Io::Inherit && matches!(self.charge, Charge::Run(_)) {
             self.console.restore_line_settings();
         }
+        self.desk.agent_ended();
         if agent.terminal.is_some() {
             self.console.tidy_screen(&self.screen.modes_off(), how != How::Code(0));
             self.screen.forget_modes();
@@ -272,7 +273,7 @@ impl Supervisor {
     fn answer_queries(&mut self) {
         let answers = self.screen.take_answers();
         let terminal = self.agent.as_ref().and_then(|a| a.terminal.as_ref());
-        if !answers.is_empty() && terminal.is_some_and(|t| t.input.fits(answers.len())) {
+        if !answers.is_empty() && terminal.is_some_and(|t| t.input.room() >= answers.len()) {
             self.type_into_agent(&answers);
         }
     }
@@ -322,26 +323,10 @@ impl Supervisor {
         }
     }
 
-    /// The one place that all a human types to the running agent goes through.
-    fn on_operator(&mut self, bytes: &[u8]) {
-        self.tally.last_key_epoch = Some(figures::epoch());
-        self.note_interrupt(bytes);
-        self.type_into_agent(bytes);
-    }
-
     /// An end that follows is the doing of whoever typed this.
     pub(super) fn note_interrupt(&mut self, bytes: &[u8]) {
         if keys::holds_interrupt(bytes) {
             self.interrupt_typed = Some(Instant::now());
         }
-    }
-
-    /// By the operator, by a caller, or as a terminal's answer.
-    pub(super) fn type_into_agent(&mut self, bytes: &[u8]) {
-        let Some(terminal) = self.agent.as_mut().and_then(|a| a.terminal.as_mut()) else { return };
-        terminal.input.push(bytes);
-        let written = terminal.pty.write(terminal.input.pending());
-        terminal.input.consume(written);
-        self.tally.input_bytes += bytes.len() as u64;
     }
 }

@@ -75,10 +75,14 @@ pub fn open_plain(path: &Path) -> Option<fs::File> {
     file.ok().filter(|f| f.metadata().is_ok_and(|m| m.is_file()))
 }
 
-/// Replaced as a whole, so that a reader never sees half of it. A full disk keeps the old one.
 pub fn write(path: &Path, record: &Record) -> std::io::Result<()> {
-    let beside = path.with_extension("json.new");
-    let text = serde_json::to_vec_pretty(record)?;
+    replace(path, &serde_json::to_vec_pretty(record)?)
+}
+
+/// As a whole, so that a reader never sees half of it. A full disk keeps the old one.
+pub fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
     // Whatever lies there, a fifo that the agent made for one, is not written to.
     let _ = fs::remove_file(&beside);
     let written = fs::OpenOptions::new()
@@ -86,7 +90,7 @@ pub fn write(path: &Path, record: &Record) -> std::io::Result<()> {
         .create_new(true)
         .mode(0o600)
         .open(&beside)
-        .and_then(|mut file| file.write_all(&text))
+        .and_then(|mut file| file.write_all(text))
         .and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
         let _ = fs::remove_file(&beside);

@@ -11,6 +11,7 @@ use super::record::{self, Facts, Record};
 use super::settings::{CannotStart, InitSettings, Io, Settings};
 use super::suspend;
 use super::sweep::Sweep;
+use super::typing::Desk;
 use super::{Charge, Session, Supervisor, now, views};
 use crate::log::{Event, Log, Name, Opening, Redactor};
 use crate::os::lock::{Lock, Taken};
@@ -192,6 +193,8 @@ impl Supervisor {
             helpers: Vec::new(),
             sweep: Sweep::new(),
             screen,
+            desk: Desk::default(),
+            agent_confirms: false,
             orphans: 0,
             failed_children: HashSet::new(),
             more_children: false,
@@ -204,6 +207,7 @@ impl Supervisor {
             last_end: None,
             never_ran: false,
             told_dropped: String::new(),
+            told_hooks: None,
             timed_out: false,
             stop_asked: None,
             ending: None,

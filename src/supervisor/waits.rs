@@ -25,6 +25,10 @@ pub(super) enum ForWhat {
         failed: u64,
     },
     State(WaitFor),
+    /// A text to be typed, and what became of it.
+    Sent {
+        ticket: u64,
+    },
 }
 
 impl Supervisor {
@@ -32,7 +36,7 @@ impl Supervisor {
     pub(super) fn answer_waiting(&mut self) {
         let Some(calls) = &mut self.calls else { return };
         if calls.waiting.is_empty() {
-            return;
+            return self.desk.forget_answers();
         }
         let now = Instant::now();
         let (mut still, mut come) = (Vec::new(), Vec::new());
@@ -53,6 +57,7 @@ impl Supervisor {
             calls.answer(waiting.caller, waiting.id, waiting.method, result);
             calls.server.release(waiting.caller);
         }
+        self.desk.forget_answers();
     }
 
     /// The answer, once there is one.
@@ -70,6 +75,7 @@ impl Supervisor {
             }
             ForWhat::Spawn { .. } if self.is_leaving() => Some(self.stopping()),
             ForWhat::Spawn { .. } => None,
+            ForWhat::Sent { ticket } => self.desk.answer(ticket),
             ForWhat::State(WaitFor::Ready) => match (self.life.phase(), self.running_pid()) {
                 (Phase::Running { .. }, pid @ Some(_)) => waited(WaitFor::Ready, None, pid),
                 _ if self.is_leaving() => Some(self.stopping()),

@@ -6,6 +6,7 @@ mod processes;
 mod signals;
 mod streams;
 mod sys;
+mod tui;
 
 #[path = "../support/pattern.rs"]
 mod pattern;
@@ -19,10 +20,12 @@ const USAGE: &str = "fake-agent VERB …
   hold-tty CODE                    tree PIDFILE [--deaf]       crash-then FILE N CODE
   pattern BYTES [--stay]           flood                       flood-and-record FILE
   echo-raw                         size                        paint [CODE]
-  stdio-binary BYTES               env0 FILE [CODE]            fill FILE";
+  stdio-binary BYTES               env0 FILE [CODE]            fill FILE
+  tui FILE                         lines FILE";
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let given = tui::Given::take(&mut args);
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["exit", code] => leave(number(code)),
@@ -61,6 +64,8 @@ fn main() {
         ["env0", file, code] => files::env0(file, Some(number(code))),
         ["env0", file] => files::env0(file, None),
         ["fill", file] => files::fill(file),
+        ["tui", file] => tui::tui(file, &given),
+        ["lines", file] => streams::lines(file),
         _ => {
             eprintln!("{USAGE}");
             leave(64)

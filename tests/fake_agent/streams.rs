@@ -59,6 +59,16 @@ pub fn echo_raw() -> ! {
     }
 }
 
+/// Lines as the terminal gathers them, each into the file as it came.
+pub fn lines(file: &str) -> ! {
+    tell("READY\n");
+    let mut record = std::fs::File::create(file).expect("the record");
+    for line in std::io::stdin().lines() {
+        record.write_all(format!("{}\n", line.expect("text")).as_bytes()).expect("write");
+    }
+    sys::exit_now(0)
+}
+
 /// Tells the terminal's size, and again after each WINCH.
 pub fn size() -> ! {
     let mut changes = std::fs::File::from(sys::arrivals([libc::SIGWINCH].into_iter()));

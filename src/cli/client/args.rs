@@ -211,6 +211,31 @@ client_verb! {
 
 client_verb! {
     #[argh(
+        name = "send",
+        description = "type a text into the agent's line and press Enter",
+        usage = "[options] [SESSION] (TEXT|-)",
+        example = "{command_name} 'fix the build'\n{command_name} my-session - < task.md\n\
+                   {command_name} --no-submit 'a draft'",
+        note = "Text up to 16 KiB, several lines too; control characters are left out. `-`\n\
+                reads stdin to its end. One word is the TEXT, two are SESSION and TEXT. It\n\
+                is refused while somebody's draft stands in the line.\n",
+        note = "Prints how far it came: `confirmed` when the agent itself says that it was\n\
+                given this prompt (claude), `submitted` when Enter was pressed and nobody\n\
+                knows more, `written` with --no-submit.\n"
+    )]
+    "send" Send, timeout "DURATION that the answer may take (default: 40s)" {
+        /// leave out the Enter: the text stands in the line
+        #[argh(switch)]
+        pub no_submit: bool,
+
+        /// type it although a draft stands in the line
+        #[argh(switch)]
+        pub force: bool,
+    }
+}
+
+client_verb! {
+    #[argh(
         name = "inject",
         description = "type raw bytes into the agent's terminal",
         usage = "[options] [SESSION] (TEXT|-)",
@@ -331,6 +356,25 @@ client_verb! {
         #[argh(option, arg_name = "FILE")]
         pub textfile: Option<Word>,
     }
+}
+
+#[derive(FromArgs, ArgsInfo)]
+#[argh(
+    subcommand,
+    name = "hook",
+    description = "for the agent itself: tell the supervisor what happened",
+    usage = "EVENT",
+    help_triggers("-h", "--help"),
+    example = "{command_name} UserPromptSubmit < event.json",
+    note = "`agentsup run` makes claude call it (--no-hooks: not). Reads the event as JSON\n\
+            from stdin and asks $AGENTSUP_SOCKET. Whatever happens it says nothing and\n\
+            ends with 0 within a second: an agent must not suffer from its hooks.\n",
+    note = "Exit codes: 0, or\n\
+            \u{20}   2  usage error"
+)]
+pub struct Hook {
+    #[argh(positional, greedy, arg_name = "EVENT")]
+    pub words: Vec<Word>,
 }
 
 #[derive(FromArgs, ArgsInfo)]

@@ -24,6 +24,7 @@ use crate::os::signals;
 
 pub mod args;
 mod health;
+mod hook;
 mod look;
 mod ls;
 mod prune;
@@ -71,6 +72,7 @@ table! {
     "resume" Resume |argv| asking(argv, 0, verbs::resume),
     "stop" Stop |argv| asking(argv, 0, verbs::stop),
     "screen" Screen |argv| asking(argv, 0, verbs::screen),
+    "send" Send |argv| asking(argv, 1, verbs::send),
     "inject" Inject |argv| asking(argv, 1, verbs::inject),
     "events" Events |argv| asking(argv, 0, stream::events),
     "logs" Logs |argv| asking(argv, 0, stream::logs),
@@ -78,6 +80,7 @@ table! {
     "health" Health |argv| asking(argv, 0, health::health),
     "stats" Stats |argv| asking(argv, 0, verbs::stats),
     "metrics" Metrics |argv| asking(argv, 0, verbs::metrics),
+    "hook" Hook hook::hook,
     "ls" Ls ls::ls,
     "prune" Prune prune::prune,
 }

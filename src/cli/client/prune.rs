@@ -106,7 +106,14 @@ fn prune_session(dir: &StateDir, session: String, wanted: Wanted) -> Option<Prun
 
 fn files(dir: &StateDir, session: &str, wanted: Wanted) -> Vec<PathBuf> {
     let record = dir.record(session);
-    let mut files = vec![dir.socket(session), record.with_extension("json.new"), record];
+    let socket = dir.socket(session);
+    let mut files = vec![
+        socket.with_extension("settings"),
+        socket.with_extension("settings.new"),
+        socket,
+        record.with_extension("json.new"),
+        record,
+    ];
     if wanted.logs {
         let log = dir.log(session);
         files.extend([log.with_extension("log.1"), log]);

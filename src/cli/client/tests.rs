@@ -32,7 +32,13 @@ fn live(dir: &Dir, session: &str) -> Lock {
 
 fn world(env: &[(&str, &Path)]) -> World {
     let env = env.iter().map(|(name, value)| ((*name).into(), value.into())).collect();
-    World { stdin: Stdin::Null, env, started_in: "/w".into(), uid: nix::unistd::getuid().as_raw() }
+    World {
+        stdin: Stdin::Null,
+        env,
+        started_in: "/w".into(),
+        uid: nix::unistd::getuid().as_raw(),
+        own_binary: None,
+    }
 }
 
 fn reach(socket: Option<&str>, session: Option<&str>, dir: Option<&Path>) -> Reach {

@@ -15,11 +15,14 @@ use crate::cli::names::Named;
 use crate::cli::{Failure, asked};
 use crate::control::client::Patience;
 use crate::control::frame::REQUEST_MAX;
-use crate::control::protocol::{self, Call, Injected, Mode, Pong, Stopped};
+use crate::control::protocol::{self, Call, Injected, Mode, Pong, Receipt, Sent, Stopped};
 use crate::control::{CallError, Client};
 
 /// A restart takes a whole grace, and `before_spawn` may take a minute.
 const RESTARTED: Duration = Duration::from_secs(120);
+
+/// An agent may take 20 s to come up, 5 s to read and 8 s to confirm.
+const SENT: Duration = Duration::from_secs(40);
 
 pub fn ping(_: args::Ping, caller: &Caller) -> Result<u8, Trouble> {
     caller.ask(Call::Ping, |pong: &Pong| {
@@ -88,21 +91,36 @@ pub fn stop(verb: args::Stop, caller: &Caller) -> Result<u8, Trouble> {
     })
 }
 
-pub fn inject(_: args::Inject, caller: &Caller) -> Result<u8, Trouble> {
-    let text = caller.texts[0].as_bytes();
-    let bytes = match text {
-        b"-" => {
-            let mut bytes = Vec::new();
-            // More than that cannot be sent, so more need not be read to know it.
-            let read = std::io::stdin().take(REQUEST_MAX as u64).read_to_end(&mut bytes);
-            read.map_err(|error| Failure { code: 1, message: format!("stdin cannot be read: {error}") })?;
-            bytes
-        }
-        text => text.to_vec(),
-    };
-    if bytes.is_empty() {
-        return Err(Failure::usage("there is nothing to inject").into());
+/// TEXT, or all of stdin for `-`.
+fn text(caller: &Caller) -> Result<Vec<u8>, Failure> {
+    let mut bytes = caller.texts[0].as_bytes().to_vec();
+    if bytes == b"-" {
+        bytes.clear();
+        // More than that cannot be sent, so more need not be read to know it.
+        let read = std::io::stdin().take(REQUEST_MAX as u64).read_to_end(&mut bytes);
+        read.map_err(|error| Failure { code: 1, message: format!("stdin cannot be read: {error}") })?;
     }
+    match bytes.is_empty() {
+        true => Err(Failure::usage("TEXT is empty: there is nothing to type")),
+        false => Ok(bytes),
+    }
+}
+
+pub fn send(verb: args::Send, caller: &Caller) -> Result<u8, Trouble> {
+    let text = String::from_utf8(text(caller)?)
+        .map_err(|_| Failure::usage("TEXT is not UTF-8; `agentsup inject` types any bytes"))?;
+    let call = Call::Send { text, submit: !verb.no_submit, force: verb.force };
+    let whole = caller.timeout.unwrap_or(SENT);
+    let body = awake(caller, whole.min(SOON))?.call_within(call, Patience::For(whole))?;
+    caller.say(body, |sent: &Sent| match sent.receipt {
+        Receipt::Confirmed => "confirmed\n".to_owned(),
+        Receipt::Submitted => "submitted\n".to_owned(),
+        Receipt::Written => "written\n".to_owned(),
+    })
+}
+
+pub fn inject(_: args::Inject, caller: &Caller) -> Result<u8, Trouble> {
+    let bytes = text(caller)?;
     caller.ask(Call::Inject { bytes }, |injected: &Injected| format!("{} bytes\n", injected.n))
 }
 

@@ -36,6 +36,7 @@ socket_mode = "0660"
 socket_group = 100
 no_socket = false
 ready_fd = 7
+no_hooks = true
 allowed_dirs = ["/w/*"]
 continue_args = ["--again", ""]
 before_spawn = ["check", "it"]

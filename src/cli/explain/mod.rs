@@ -31,6 +31,8 @@ struct Report {
     fresh: Vec<String>,
     #[serde(rename = "continue")]
     again: Vec<String>,
+    /// The settings among both by which the agent tells of itself; they are long.
+    hooks: Option<String>,
     /// Why a continue starts afresh all the same, in `session`'s words.
     continue_is_fresh: Option<&'static str>,
     /// What would be executed; without it `error` says why not.
@@ -113,6 +115,7 @@ fn report(run: &Cut, world: &World) -> Result<(Report, Option<Failure>), Failure
     let report = Report {
         fresh: line(&plan.argv),
         again: line(&again.argv),
+        hooks: hooks_word(&plan).map(|word| mask.text(&word)),
         continue_is_fresh: again.why_fresh,
         program: program.ok().map(|program| path(&program)),
         profile: sourced(
@@ -148,7 +151,7 @@ fn report(run: &Cut, world: &World) -> Result<(Report, Option<Failure>), Failure
 fn continue_line(settings: &Settings, plan: &SpawnPlan) -> Result<profile::Line, Failure> {
     let wish = &settings.wish;
     let ask = profile::Ask {
-        command: &wish.command,
+        command: &plan.hooks.command,
         prompt: wish.prompt.as_deref(),
         continue_args: &wish.continue_args,
         start: Start::Continue,
@@ -157,6 +160,13 @@ fn continue_line(settings: &Settings, plan: &SpawnPlan) -> Result<profile::Line,
         has_transcript: &|_| true,
     };
     plan.profile.command_line(&ask).map_err(refused)
+}
+
+/// The word that `with_hooks` added or changed. In a file it is short, and left as it is.
+fn hooks_word(plan: &SpawnPlan) -> Option<String> {
+    let is_ours = |word: &&OsString| word.to_string_lossy().contains("\"hooks\":");
+    let word = plan.hooks.command.iter().find(is_ours).filter(|_| plan.hooks.is_on)?;
+    Some(word.to_string_lossy().into_owned())
 }
 
 fn not_runnable(why: &NotRunnable) -> Failure {

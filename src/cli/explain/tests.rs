@@ -20,7 +20,13 @@ impl Place {
         let state = self.dir.join("state");
         let fixed = [("PATH", "/usr/bin:/bin"), ("AGENTSUP_DIR", state.to_str().unwrap())];
         let env = fixed.iter().chain(env).map(|(name, value)| (name.into(), value.into())).collect();
-        World { stdin: Stdin::Null, env, started_in: self.dir.clone(), uid: nix::unistd::getuid().as_raw() }
+        World {
+            stdin: Stdin::Null,
+            env,
+            started_in: self.dir.clone(),
+            uid: nix::unistd::getuid().as_raw(),
+            own_binary: None,
+        }
     }
 
     fn report(&self, line: &[&str], env: &[(&str, &str)]) -> Result<(Report, Option<Failure>), Failure> {

@@ -9,10 +9,20 @@ const VALUE_WIDTH: usize = 20;
 
 pub(super) fn render(report: &Report) -> String {
     let mut out = String::new();
-    row(&mut out, "fresh start", &command_line(&report.fresh), "");
-    row(&mut out, "continue", &command_line(&report.again), "");
+    let line = |words: &[String]| {
+        let short = |word: &String| match Some(word) == report.hooks.as_ref() {
+            true => "HOOKS".to_owned(),
+            false => word.clone(),
+        };
+        command_line(&words.iter().map(short).collect::<Vec<_>>())
+    };
+    row(&mut out, "fresh start", &line(&report.fresh), "");
+    row(&mut out, "continue", &line(&report.again), "");
     if let Some(why) = report.continue_is_fresh {
         row(&mut out, "", &format!("(a fresh start again: {why})"), "");
+    }
+    if let Some(hooks) = &report.hooks {
+        row(&mut out, "HOOKS", hooks, "");
     }
     match &report.program {
         Some(program) => row(&mut out, "program", program, ""),

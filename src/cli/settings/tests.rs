@@ -4,7 +4,7 @@ use super::*;
 use crate::cli::{args, asked, config, words};
 
 fn world(stdin: Stdin) -> World {
-    World { stdin, env: Vec::new(), started_in: "/w".into(), uid: 7 }
+    World { stdin, env: Vec::new(), started_in: "/w".into(), uid: 7, own_binary: None }
 }
 
 /// The options and the command as one line of words without blanks in them.

@@ -29,6 +29,14 @@ pub enum WaitFor {
     Halted,
 }
 
+/// What an agent tells of itself through `agentsup hook`, by the agent's own names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum HookEvent {
+    /// It was given a prompt.
+    UserPromptSubmit,
+}
+
 pub const LINES_BY_DEFAULT: u32 = 100;
 
 /// A method with its params, the defaults filled in.
@@ -58,6 +66,22 @@ pub enum Call {
         #[serde(serialize_with = "super::params::as_base64")]
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         bytes: Vec<u8>,
+    },
+    Send {
+        /// What is typed into the agent's line, without its control characters but newline and tab.
+        text: String,
+        /// Press Enter behind it.
+        #[serde(default = "yes")]
+        submit: bool,
+        /// Type it although a draft stands in the line.
+        #[serde(default)]
+        force: bool,
+    },
+    Hook {
+        event: HookEvent,
+        /// The agent's own: the prompt that it was given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<String>,
     },
     Stop {
         /// False: KILL at once.
@@ -108,7 +132,7 @@ fn lines_by_default() -> u32 {
 }
 
 /// Every method there is in [`Call`].
-pub const METHODS: [&str; 15] = [
+pub const METHODS: [&str; 17] = [
     "ping",
     "state",
     "pid",
@@ -117,6 +141,8 @@ pub const METHODS: [&str; 15] = [
     "pause",
     "resume",
     "inject",
+    "send",
+    "hook",
     "stop",
     "screen",
     "events",
@@ -128,9 +154,8 @@ pub const METHODS: [&str; 15] = [
 
 /// Names that are taken, for methods that this version has not got: `UNSUPPORTED`, so that a client
 /// can tell an old supervisor from a typing error.
-pub const UNBUILT: [&str; 31] = [
+pub const UNBUILT: [&str; 29] = [
     "attach",
-    "send",
     "transcript",
     "trigger",
     "trigger.status",
@@ -140,7 +165,6 @@ pub const UNBUILT: [&str; 31] = [
     "progress",
     "heartbeat",
     "thread.unblock",
-    "hook",
     "permission.request",
     "permission.respond",
     "permission.list",
@@ -173,6 +197,8 @@ impl Call {
             Call::Pause => "pause",
             Call::Resume => "resume",
             Call::Inject { .. } => "inject",
+            Call::Send { .. } => "send",
+            Call::Hook { .. } => "hook",
             Call::Stop { .. } => "stop",
             Call::Screen { .. } => "screen",
             Call::Events { .. } => "events",
@@ -194,6 +220,12 @@ impl Call {
             "pause" => Call::Pause,
             "resume" => Call::Resume,
             "inject" => Call::Inject { bytes: p.base64("bytes")? },
+            "send" => Call::Send {
+                text: p.need("text")?,
+                submit: p.or("submit", yes())?,
+                force: p.or("force", false)?,
+            },
+            "hook" => Call::Hook { event: p.need("event")?, prompt: p.maybe("prompt")? },
             "stop" => Call::Stop { graceful: p.or("graceful", yes())? },
             "screen" => Call::Screen { lines: p.maybe("lines")?, ansi: p.or("ansi", false)? },
             "events" => Call::Events { since: p.maybe("since")?, follow: p.or("follow", false)? },

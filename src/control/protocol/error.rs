@@ -68,6 +68,12 @@ codes! {
     TooMany "TOO_MANY",
     /// The agent does not read its terminal; nothing of the request was written.
     InputFull "INPUT_FULL",
+    /// `send`: a draft stands in the agent's line. `force` types all the same.
+    OperatorBusy "OPERATOR_BUSY",
+    /// `send`: the agent has not shown its line of input within 20 seconds.
+    NotReady "NOT_READY",
+    /// `send`: a line is over 4095 bytes, and the terminal would cut it off.
+    LineTooLong "LINE_TOO_LONG",
     /// A fault of the supervisor, which goes on.
     Internal "INTERNAL",
 }

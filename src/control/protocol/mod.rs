@@ -16,12 +16,12 @@ mod request;
 mod schema;
 mod state;
 
-pub use call::{Call, LINES_BY_DEFAULT, METHODS, Mode, UNBUILT, WaitFor};
+pub use call::{Call, HookEvent, LINES_BY_DEFAULT, METHODS, Mode, UNBUILT, WaitFor};
 pub use error::{Code, Error};
 pub use id::Id;
 pub use reply::{
-    Ack, Body, Calls, Cursor, Dropped, End, Event, EventFrame, Injected, LogLine, Metrics, Pid, Pong, Reply,
-    Screen, Start, Stats, Stopped, StreamFrame, Waited,
+    Ack, Body, Calls, Cursor, Dropped, End, Event, EventFrame, Injected, LogLine, Metrics, Pid, Pong,
+    Receipt, Reply, Screen, Sent, Start, Stats, Stopped, StreamFrame, Waited,
 };
 pub use request::Request;
 #[cfg(feature = "schema")]

@@ -24,9 +24,10 @@ pub enum Body {
     State(Box<State>),
     /// `pid`, `restart`, `resume`.
     Pid(Pid),
-    /// `interrupt`, `pause`.
+    /// `interrupt`, `pause`, `hook`.
     Ack(Ack),
     Injected(Injected),
+    Sent(Sent),
     Stopped(Stopped),
     Screen(Box<Screen>),
     Waited(Waited),
@@ -61,6 +62,35 @@ pub struct Ack {}
 pub struct Injected {
     /// Bytes written.
     pub n: u64,
+}
+
+/// How far a text that was sent has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Sent {
+    pub receipt: Receipt,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Receipt {
+    /// It stands in the agent's line; no Enter was asked for.
+    Written,
+    /// Enter was pressed. Whether the agent took it as a prompt is not known.
+    Submitted,
+    /// The agent itself said that it was given this prompt.
+    Confirmed,
+}
+
+impl Receipt {
+    pub fn name(self) -> &'static str {
+        match self {
+            Receipt::Written => "written",
+            Receipt::Submitted => "submitted",
+            Receipt::Confirmed => "confirmed",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -139,12 +139,15 @@ pub struct Wake {
     pub why: String,
 }
 
-/// The human at the supervisor's own terminal.
+/// The humans that type to the agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Operator {
+    /// There is a terminal on the supervisor's stdin.
     pub terminal: bool,
     pub last_key_at: Option<f64>,
+    /// Something that was not sent stands in the agent's line.
+    pub draft: bool,
 }
 
 /// The agent and all that descends from it.

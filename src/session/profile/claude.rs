@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
 use super::args::Takes::{Many, Maybe, Nothing, One};
@@ -83,7 +84,7 @@ pub(super) fn has_transcript(id: &str, env: &Environment, cwd: &Path) -> bool {
 
 pub(super) fn command_line(ask: &Ask) -> Result<Line, Refusal> {
     let words = args::read(OPTIONS, ask.args());
-    if let Some(what) = no_conversation_of_its_own(ask, &words) {
+    if let Some(what) = only_call(ask.args(), &words) {
         ask.refuse_prompt_for(&what)?;
         return Ok(match ask.wants_continue_args() {
             true => ask.by_continue_args(&words, true),
@@ -99,14 +100,28 @@ pub(super) fn command_line(ask: &Ask) -> Result<Line, Refusal> {
     }
 }
 
+/// Whether it is a call that a human could talk to. `args` is the command line without its first word.
+pub(super) fn takes_prompts(args: &[OsString]) -> bool {
+    let words = args::read(OPTIONS, args);
+    !words.has("--print") && only_call(args, &words).is_none()
+}
+
+/// Where the settings that claude will take stand among its arguments, and what they are: the last
+/// ones, if there are several.
+pub(super) fn settings(args: &[OsString]) -> Option<(Range<usize>, OsString)> {
+    let words = args::read(OPTIONS, args);
+    let found = words.options.into_iter().rfind(|found| found.name == "--settings")?;
+    Some((found.at, found.value?))
+}
+
 /// `claude mcp …`, `claude --version`: nothing to begin or to continue. With `-p` claude knows no
 /// subcommands and takes such a word as the prompt.
-fn no_conversation_of_its_own(ask: &Ask, words: &Words) -> Option<String> {
+fn only_call(args: &[OsString], words: &Words) -> Option<String> {
     let ends_at_once = ["--help", "--version", "--init-only"].into_iter().find(|o| words.has(o));
     if let Some(option) = ends_at_once {
         return Some(format!("claude {option}"));
     }
-    let first = ask.args()[*words.positionals.first()?].to_str()?;
+    let first = args[*words.positionals.first()?].to_str()?;
     let is_subcommand = SUBCOMMANDS.contains(&first) && !words.has("--print");
     is_subcommand.then(|| format!("claude {first}"))
 }

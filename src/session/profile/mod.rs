@@ -4,6 +4,7 @@
 mod args;
 mod claude;
 mod codex;
+pub mod hooks;
 #[cfg(test)]
 mod tests;
 
