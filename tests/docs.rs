@@ -276,7 +276,7 @@ fn the_list_of_variables_is_the_one_in_the_code() {
 }
 
 /// Options of other programs that the documents speak of.
-const FOREIGN: [&str; 16] = [
+const FOREIGN: [&str; 17] = [
     "--all-targets",
     "--check",
     "--example",
