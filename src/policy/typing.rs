@@ -12,8 +12,14 @@ pub mod text;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Between the last byte of a text and its Enter.
+/// Between the last byte of a text, or the agent's first sign of having seen it, and its Enter.
 pub const PAUSE: Duration = Duration::from_millis(150);
+/// How long an agent may take to show what was typed; one that never does gets its Enter then.
+const ECHOES_WITHIN: Duration = Duration::from_secs(1);
+/// Between an Enter and the next text, unless the agent has confirmed: a busy one may not have come
+/// to the Enter yet, and takes all that it finds for one paste.
+const SETTLES_WITHIN: Duration = Duration::from_millis(300);
+const CONFIRMS_SOON: Duration = Duration::from_secs(1);
 /// How long an agent may take to read what was typed before the Enter comes all the same.
 const READS_WITHIN: Duration = Duration::from_secs(5);
 /// How long an agent that is known to show a line of input may take to show it.
@@ -55,6 +61,8 @@ pub struct Ground {
     pub unwritten: bool,
     /// The agent has not read all of what was typed.
     pub unread: bool,
+    /// How much it has written so far.
+    pub output: u64,
 }
 
 /// How far a text has come.
@@ -101,12 +109,16 @@ pub struct Typing {
     doing: Option<Doing>,
     /// Submitted, and not confirmed yet.
     awaiting: Vec<Awaiting>,
+    /// Before that the last Enter may not have been seen, and nothing is typed.
+    settles: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Doing {
     job: Job,
     step: Step,
+    /// What the agent had written before it was typed.
+    output: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +126,7 @@ enum Step {
     /// Not all of it is in the terminal.
     Writing,
     /// All of it is, since then; the Enter is due.
-    Pausing { since: Instant, until: Instant },
+    Pausing { since: Instant, until: Instant, echoed: bool },
 }
 
 #[derive(Debug)]
@@ -143,7 +155,8 @@ impl Typing {
             Step::Writing => None,
             Step::Pausing { until, .. } => Some(until),
         });
-        let queued = self.queue.front().filter(|_| self.doing.is_none()).map(|(_, until)| *until);
+        let queued = self.queue.front().filter(|_| self.doing.is_none());
+        let queued = queued.map(|(_, until)| self.settles.unwrap_or(*until));
         doing.into_iter().chain(queued).chain(self.awaiting.iter().map(|a| a.until)).min()
     }
 
@@ -170,6 +183,10 @@ impl Typing {
     }
 
     fn begin(&mut self, ground: &Ground, now: Instant, effects: &mut Vec<Effect>) {
+        if ground.is_running && self.settles.is_some_and(|at| now < at) {
+            return;
+        }
+        self.settles = None;
         while let Some((job, until)) = self.queue.pop_front() {
             if ground.is_running && !ground.is_ready && now < until {
                 return self.queue.push_front((job, until));
@@ -177,7 +194,7 @@ impl Typing {
             match typed(&job, ground) {
                 Ok(bytes) => {
                     effects.push(Effect::Write(bytes));
-                    self.doing = Some(Doing { job, step: Step::Writing });
+                    self.doing = Some(Doing { job, step: Step::Writing, output: ground.output });
                     return;
                 }
                 Err(refusal) => effects.push(Effect::Done { ticket: job.ticket, result: Err(refusal) }),
@@ -186,13 +203,14 @@ impl Typing {
     }
 
     fn go_on(&mut self, doing: Doing, ground: &Ground, now: Instant, effects: &mut Vec<Effect>) {
-        let Doing { job, step } = doing;
+        let Doing { job, step, output } = doing;
         if !ground.is_running {
             let result = Err(Refusal::EndedMeanwhile);
             effects.push(Effect::Done { ticket: job.ticket, result });
             return;
         }
-        let pause = |since| Step::Pausing { since, until: now + PAUSE };
+        let has_echoed = ground.output > output;
+        let pause = |since| Step::Pausing { since, until: now + PAUSE, echoed: has_echoed };
         let step = match step {
             Step::Writing if ground.unwritten => Step::Writing,
             Step::Writing if !job.submit => {
@@ -201,17 +219,20 @@ impl Typing {
                 return;
             }
             Step::Writing => pause(now),
+            // Seen in one go with the text, the Enter would be a part of it.
+            Step::Pausing { since, echoed: false, .. } if has_echoed => pause(since),
             Step::Pausing { until, .. } if now < until => step,
-            // Read in one go with the text, the Enter would be a part of it.
+            Step::Pausing { since, .. } if !has_echoed && now < since + ECHOES_WITHIN => pause(since),
             Step::Pausing { since, .. } if ground.unread && now < since + READS_WITHIN => pause(since),
             Step::Pausing { .. } => return self.submit(job, now, effects),
         };
-        self.doing = Some(Doing { job, step });
+        self.doing = Some(Doing { job, step, output });
     }
 
     fn submit(&mut self, job: Job, now: Instant, effects: &mut Vec<Effect>) {
         effects.push(Effect::Write(b"\r".to_vec()));
         effects.push(Effect::LineSent);
+        self.settles = Some(now + if job.confirms { CONFIRMS_SOON } else { SETTLES_WITHIN });
         if !job.confirms {
             effects.push(Effect::Done { ticket: job.ticket, result: Ok(Receipt::Submitted) });
             return;
@@ -230,6 +251,9 @@ impl Typing {
         let is_it = |a: &Awaiting| a.gist == gist || a.within && gist.contains(&a.gist);
         let Some(at) = self.awaiting.iter().position(is_it) else { return Vec::new() };
         let Awaiting { ticket, .. } = self.awaiting.remove(at);
+        if self.awaiting.is_empty() {
+            self.settles = None;
+        }
         vec![Effect::Done { ticket, result: Ok(Receipt::Confirmed) }]
     }
 }

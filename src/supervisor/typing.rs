@@ -164,6 +164,7 @@ impl Supervisor {
             room: terminal.map_or(0, |t| t.input.room()),
             unwritten: terminal.is_some_and(|t| !t.input.is_empty()),
             unread: terminal.is_some_and(|t| t.has_unread()),
+            output: self.tally.output_bytes,
         }
     }
 

@@ -12,6 +12,8 @@ struct Desk {
     tickets: u64,
     /// Texts that may be typed whatever stands in the line.
     forced: Vec<Vec<u8>>,
+    /// The agent shows what is typed, at once.
+    echoes: bool,
 }
 
 const READY: Ground = Ground {
@@ -23,6 +25,7 @@ const READY: Ground = Ground {
     room: 65536,
     unwritten: false,
     unread: false,
+    output: 0,
 };
 
 impl Desk {
@@ -35,6 +38,7 @@ impl Desk {
             done: Vec::new(),
             tickets: 0,
             forced: Vec::new(),
+            echoes: true,
         }
     }
 
@@ -66,6 +70,7 @@ impl Desk {
                     let is_free = bytes == b"\r" || !self.ground.has_draft;
                     assert!(is_free || self.forced.contains(&bytes), "typed into a draft");
                     self.written.push((self.now, bytes));
+                    self.ground.output += u64::from(self.echoes);
                 }
                 Effect::Done { ticket, result } => self.done.push((ticket, result)),
                 Effect::LineTaken => self.ground.has_draft = true,
@@ -74,7 +79,7 @@ impl Desk {
         }
     }
 
-    fn to_next_deadline(&mut self) {
+    fn go_to_next_deadline(&mut self) {
         self.now = self.typing.wake().expect("something is due");
         self.turn();
     }
@@ -97,7 +102,7 @@ fn an_enter_follows_its_text_by_itself_and_later() {
     desk.turn();
     let taken = desk.now;
     assert!(desk.typing.is_typing());
-    desk.to_next_deadline();
+    desk.go_to_next_deadline();
     assert_eq!(desk.text(), "\x1b[200~hello\ryou\x1b[201~\r");
     assert_eq!(desk.written[1], (taken + PAUSE, b"\r".to_vec()));
     assert_eq!(desk.done, [(1, Ok(Receipt::Submitted))]);
@@ -111,11 +116,11 @@ fn an_agent_that_has_not_read_the_text_yet_gets_the_enter_later_but_gets_it() {
     desk.ground.unread = true;
     desk.ask(job);
     for _ in 0..5 {
-        desk.to_next_deadline();
+        desk.go_to_next_deadline();
     }
     assert_eq!(desk.done, []);
     desk.ground.unread = false;
-    desk.to_next_deadline();
+    desk.go_to_next_deadline();
     assert_eq!(desk.done, [(1, Ok(Receipt::Submitted))]);
 
     let mut desk = Desk::new();
@@ -124,9 +129,60 @@ fn an_agent_that_has_not_read_the_text_yet_gets_the_enter_later_but_gets_it() {
     desk.ground.unread = true;
     desk.ask(job);
     while desk.done.is_empty() {
-        desk.to_next_deadline();
+        desk.go_to_next_deadline();
     }
     assert!(desk.now - began >= READS_WITHIN && desk.now - began < READS_WITHIN + Duration::from_secs(1));
+}
+
+#[test]
+fn an_enter_comes_a_pause_behind_the_echo_or_without_one_after_a_second() {
+    let mut desk = Desk::new();
+    desk.echoes = false;
+    let job = desk.job("hello");
+    desk.ask(job);
+    desk.now += Duration::from_millis(140);
+    desk.ground.output += 9;
+    desk.turn();
+    let echoed = desk.now;
+    desk.go_to_next_deadline();
+    assert_eq!(desk.written[1], (echoed + PAUSE, b"\r".to_vec()));
+
+    let mut desk = Desk::new();
+    let began = desk.now;
+    desk.echoes = false;
+    let job = desk.job("hello");
+    desk.ask(job);
+    while desk.done.is_empty() {
+        desk.go_to_next_deadline();
+    }
+    assert!(desk.now - began >= ECHOES_WITHIN && desk.now - began < ECHOES_WITHIN + PAUSE);
+}
+
+#[test]
+fn the_next_text_waits_until_the_enter_is_seen() {
+    for confirms in [false, true] {
+        let mut desk = Desk::new();
+        let job = Job { confirms, ..desk.job("one") };
+        let next = desk.job("two");
+        desk.ask(job);
+        desk.ask(next);
+        desk.go_to_next_deadline();
+        let entered = desk.now;
+        assert!(!desk.typing.is_typing(), "others may type meanwhile");
+        desk.go_to_next_deadline();
+        let settled = entered + if confirms { CONFIRMS_SOON } else { SETTLES_WITHIN };
+        assert_eq!((desk.now, desk.written.len()), (settled, 3));
+    }
+    let mut desk = Desk::new();
+    let job = Job { confirms: true, ..desk.job("one") };
+    let next = desk.job("two");
+    desk.ask(job);
+    desk.ask(next);
+    desk.go_to_next_deadline();
+    let effects = desk.typing.prompt_taken("one");
+    desk.take(effects);
+    desk.turn();
+    assert_eq!(desk.written.len(), 3, "at once when it has confirmed");
 }
 
 #[test]
@@ -142,7 +198,7 @@ fn without_an_enter_the_text_stands_in_the_line() {
     let forced = Job { force: true, ..desk.job(" sentence") };
     desk.forced.push(b" sentence".to_vec());
     desk.ask(forced);
-    desk.to_next_deadline();
+    desk.go_to_next_deadline();
     assert_eq!((desk.text().as_str(), desk.ground.has_draft), ("half a sentence\r", false));
 }
 
@@ -152,7 +208,9 @@ fn only_the_agent_itself_confirms_and_only_this_text() {
     for text in ["one", "two", "one"] {
         let job = Job { confirms: true, ..desk.job(text) };
         desk.ask(job);
-        desk.to_next_deadline();
+    }
+    while desk.written.len() < 6 {
+        desk.go_to_next_deadline();
     }
     let submitted = desk.now;
     assert_eq!(desk.done, []);
@@ -161,7 +219,7 @@ fn only_the_agent_itself_confirms_and_only_this_text() {
         desk.take(effects);
     }
     assert_eq!(desk.done, [(2, Ok(Receipt::Confirmed)), (1, Ok(Receipt::Confirmed))]);
-    desk.to_next_deadline();
+    desk.go_to_next_deadline();
     assert_eq!((desk.now, desk.done[2]), (submitted + CONFIRMS_WITHIN, (3, Ok(Receipt::Submitted))));
     let effects = desk.typing.prompt_taken("one");
     assert_eq!(effects, [], "nothing is told twice");
@@ -175,7 +233,7 @@ fn a_forced_text_is_confirmed_within_what_stood_in_the_line() {
     desk.ground.bracketed = false;
     desk.forced.push(b"hello".to_vec());
     desk.ask(job);
-    desk.to_next_deadline();
+    desk.go_to_next_deadline();
     let effects = desk.typing.prompt_taken("a draft hello");
     desk.take(effects);
     assert_eq!(desk.done, [(1, Ok(Receipt::Confirmed))]);
@@ -223,7 +281,7 @@ fn an_agent_that_comes_up_is_waited_for() {
     desk.ground.is_ready = false;
     let job = desk.job("hello");
     desk.ask(job);
-    desk.to_next_deadline();
+    desk.go_to_next_deadline();
     assert_eq!(desk.done, [(1, Err(Refusal::NotReady))]);
     assert!(desk.now >= began + READY_WITHIN);
 }
@@ -235,7 +293,8 @@ fn an_agent_that_ends_in_the_middle_is_told_of() {
         let job = Job { confirms: true, ..desk.job(text) };
         desk.ask(job);
     }
-    desk.to_next_deadline();
+    desk.go_to_next_deadline();
+    desk.go_to_next_deadline();
     desk.ground.is_running = false;
     desk.turn();
     assert_eq!(
@@ -267,6 +326,7 @@ enum Happens {
     Drafts(bool),
     Runs(bool),
     Says(usize),
+    Echoes(bool),
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
@@ -280,6 +340,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => any::<bool>().prop_map(Happens::Drafts),
         1 => prop_oneof![4 => Just(true), 1 => Just(false)].prop_map(Happens::Runs),
         2 => (0usize..20).prop_map(Happens::Says),
+        1 => any::<bool>().prop_map(Happens::Echoes),
     ]
 }
 
@@ -308,6 +369,7 @@ proptest! {
                 // Nobody else types while a text is typed.
                 Happens::Drafts(stands) if !desk.typing.is_typing() => desk.ground.has_draft = stands,
                 Happens::Drafts(_) => {}
+                Happens::Echoes(echoes) => desk.echoes = echoes,
                 Happens::Runs(runs) => desk.ground.is_running = runs,
                 Happens::Says(n) => {
                     let effects = desk.typing.prompt_taken(&format!("<{n}>"));
@@ -317,13 +379,14 @@ proptest! {
             desk.turn();
             prop_assert!(desk.typing.wake().is_none_or(|at| at > desk.now), "a deadline is never behind");
         }
-        desk.ground = Ground { unwritten: false, unread: false, bracketed: false, ..READY };
+        let output = desk.ground.output;
+        desk.ground = Ground { unwritten: false, unread: false, bracketed: false, output, ..READY };
         desk.turn();
         for _ in 0..1000 {
             if !desk.typing.has_work() {
                 break;
             }
-            desk.to_next_deadline();
+            desk.go_to_next_deadline();
         }
         prop_assert!(!desk.typing.has_work());
         let mut tickets: Vec<u64> = desk.done.iter().map(|(ticket, _)| *ticket).collect();
