@@ -2,7 +2,8 @@
 """A Messages API for tests: answers every request, on loopback only, and writes down what it was asked.
 
 Usage: messages_api.py LOG PORTFILE    serve; the kernel chooses the port, PORTFILE tells it
-       messages_api.py --show LOG      one line for each request of a conversation, its turns joined by " | "
+       messages_api.py --show LOG      one line for each request of a conversation, its turns joined by " | ",
+                                new lines within them shown as \\n
 
 Each request becomes one JSON line in LOG: {"n", "tools", "turns": [[role, text], ...]}. The answer to the
 user's words T is "reply to: T". Words that end in "slowly" are answered with a beginning and then silence,
@@ -140,7 +141,8 @@ def show(log_path):
         for line in log:
             entry = json.loads(line)
             if entry["tools"] or entry["turns"]:
-                print(" | ".join("%s: %s" % (role, text) for role, text in entry["turns"]))
+                turns = ("%s: %s" % (role, text.replace("\n", "\\n")) for role, text in entry["turns"])
+                print(" | ".join(turns))
 
 
 def serve(log_path, port_file):
