@@ -63,6 +63,8 @@ names! {
     KillSurvived "kill_survived" Error,
     OomKill "oom_kill" Warning,
     OutputLost "output_lost" Warning,
+    RecordLost "record_lost" Warning,
+    RecordResumed "record_resumed" Info,
     LogLost "log_lost" Warning,
     LogRotated "log_rotated" Info,
     Shutdown "shutdown" Info,
@@ -70,7 +72,7 @@ names! {
 
 /// Every key an event may carry. journald's field names are made from this list when agentsup is
 /// compiled, so a key that is not here would be in the file only.
-pub const KEYS: [&str; 50] = [
+pub const KEYS: [&str; 51] = [
     "action",
     "argv",
     "by",
@@ -104,6 +106,7 @@ pub const KEYS: [&str; 50] = [
     "pid",
     "program",
     "reason",
+    "record",
     "restarts",
     "role",
     "run_ms",

@@ -157,7 +157,8 @@ impl Supervisor {
         let plan = session::plan(&settings.wish, start, &session.record.facts.conversation, &new_id)
             .map_err(|refusal| Failed { code: 78, step: "plan", why: refusal.to_string() })?;
         let program = program::find(&plan.argv[0], plan.env.get("PATH"), &plan.cwd.value)?;
-        self.log.set_redactor(Redactor::new(plan.env.secrets()));
+        let secrets = plan.env.secrets();
+        self.log.set_redactor(Redactor::new(secrets.clone()));
         let size = self.console.size(settings.size);
         // A long list: said again only when it is another one.
         let dropped = plan.env.dropped.join(",");
@@ -178,6 +179,9 @@ impl Supervisor {
         if settings.io == Io::Pty {
             self.screen.begin(size.cols, size.rows);
         }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begin(secrets, size, plan.start);
+        }
         session.next = Some(Facts {
             conversation: plan.conversation,
             cwd: plan.cwd.value.to_string_lossy().into_owned(),
@@ -195,6 +199,7 @@ impl Supervisor {
 
     pub(super) fn spawn_failed(&mut self, code: u8, step: &'static str, why: &str) {
         self.tell_spawn_failed(code, step, why);
+        self.record_marker(&format!("agent could not be started: {step}: {why}"));
         self.tally.count_spawn_failure(format!("{step}: {why}"));
         self.never_ran = true;
         self.events.push_back(Event::SpawnFailed { code });

@@ -90,6 +90,7 @@ impl Supervisor {
         let Charge::Run(session) = &self.charge else { return };
         let size = self.console.size(session.settings.size);
         self.screen.resize(size.cols, size.rows);
+        self.record_size(size);
         self.screen.answered_by(views::queries(&self.console));
         if let Some(terminal) = self.agent.as_ref().and_then(|a| a.terminal.as_ref())
             && let Err(error) = terminal.pty.resize(size.cols, size.rows)
@@ -185,7 +186,9 @@ impl Supervisor {
             self.console.restore_line_settings();
         }
         if agent.terminal.is_some() {
-            self.console.tidy_screen(&self.screen.modes_off(), how != How::Code(0));
+            let modes_off = self.screen.modes_off();
+            self.console.tidy_screen(&modes_off, how != How::Code(0));
+            self.record_end(&modes_off);
             self.screen.forget_modes();
         }
         self.suspending = None;
@@ -266,6 +269,7 @@ impl Supervisor {
         self.tally.output_bytes += bytes.len() as u64;
         self.console.output(bytes);
         self.screen.feed(bytes);
+        self.record_output(bytes);
     }
 
     /// Where no terminal does. An agent that asks and does not read is not waited for.
@@ -273,7 +277,7 @@ impl Supervisor {
         let answers = self.screen.take_answers();
         let terminal = self.agent.as_ref().and_then(|a| a.terminal.as_ref());
         if !answers.is_empty() && terminal.is_some_and(|t| t.input.fits(answers.len())) {
-            self.type_into_agent(&answers);
+            self.write_to_agent(&answers);
         }
     }
 
@@ -336,8 +340,14 @@ impl Supervisor {
         }
     }
 
-    /// By the operator, by a caller, or as a terminal's answer.
+    /// By the operator, or by a caller.
     pub(super) fn type_into_agent(&mut self, bytes: &[u8]) {
+        self.record_input(bytes);
+        self.write_to_agent(bytes);
+    }
+
+    /// What is typed, or a terminal's answer.
+    fn write_to_agent(&mut self, bytes: &[u8]) {
         let Some(terminal) = self.agent.as_mut().and_then(|a| a.terminal.as_mut()) else { return };
         terminal.input.push(bytes);
         let written = terminal.pty.write(terminal.input.pending());
