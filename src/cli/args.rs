@@ -210,6 +210,15 @@ pub struct Run {
     #[argh(switch)]
     pub no_hooks: bool,
 
+    /// FILE, in asciicast v2, to record the agent's terminal to, without secrets; `asciinema play`
+    /// replays it; one that is there is kept as FILE.1 (default: no recording)
+    #[argh(option, arg_name = "FILE")]
+    pub record: Option<Word>,
+
+    /// record what is typed too, with --record
+    #[argh(switch)]
+    pub record_input: bool,
+
     /// FILE in TOML with [run], [policy], [halt], [access] and [log]; a flag wins over it (default:
     /// $AGENTSUP_CONFIG, else none)
     #[argh(option, arg_name = "FILE")]
@@ -321,10 +330,11 @@ mod tests {
 
     /// The options of `run` that DESIGN lists, in its order, without those that are not built.
     #[rustfmt::skip]
-    const DESIGNED: [&str; 23] = [
+    const DESIGNED: [&str; 25] = [
         "--document", "--session", "--label", "--cwd", "--dir", "--env", "--pass-env", "--agent", "--prompt",
         "--start", "--io", "--size", "--restart", "--on-clean", "--on-halt", "--grace", "--timeout",
-        "--socket-mode", "--socket-group", "--no-socket", "--ready-fd", "--no-hooks", "--config",
+        "--socket-mode", "--socket-group", "--no-socket", "--ready-fd", "--no-hooks", "--record", "--record-input",
+        "--config",
     ];
 
     #[test]

@@ -66,6 +66,9 @@ pub struct Asked {
     #[serde(deserialize_with = "value::descriptor")]
     pub ready_fd: Option<i32>,
     pub no_hooks: Option<bool>,
+    #[serde(deserialize_with = "value::path")]
+    pub record: Option<PathBuf>,
+    pub record_input: Option<bool>,
     /// The rest has no flag.
     #[serde(deserialize_with = "value::texts")]
     pub allowed_dirs: Vec<String>,
@@ -100,6 +103,8 @@ pub fn from_flags(run: Run) -> Result<Asked, Failure> {
         no_socket: run.no_socket.then_some(true),
         ready_fd: run.ready_fd.map(|word| read("--ready-fd", word, descriptor)).transpose()?,
         no_hooks: run.no_hooks.then_some(true),
+        record: run.record.map(|word| path("--record", word)).transpose()?,
+        record_input: run.record_input.then_some(true),
         allowed_dirs: Vec::new(),
         continue_args: Vec::new(),
         before_spawn: Vec::new(),
@@ -215,7 +220,8 @@ mod tests {
         let line = "--document d.md --session s1 --label a=b --label c= --cwd /w --dir /s --env A=b=c --env B= \
                     --pass-env X_* --agent claude --prompt @p --start continue --io inherit --size 80x24 \
                     --restart always --on-clean restart --on-halt exit --grace 500ms --timeout 2h \
-                    --socket-mode 0660 --socket-group users --no-socket --ready-fd 7 --no-hooks true";
+                    --socket-mode 0660 --socket-group users --no-socket --ready-fd 7 --no-hooks \
+                    --record r.cast --record-input true";
         let asked = asked(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
         let wanted = Asked {
             document: Some("d.md".into()),
@@ -240,6 +246,8 @@ mod tests {
             no_socket: Some(true),
             ready_fd: Some(7),
             no_hooks: Some(true),
+            record: Some("r.cast".into()),
+            record_input: Some(true),
             ..Asked::default()
         };
         assert_eq!(asked, wanted);

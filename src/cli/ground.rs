@@ -16,6 +16,7 @@ use super::settings::{Choices, SocketChoices, settle};
 use super::words::{Cut, Word, through_argh};
 use super::world::World;
 use crate::session::{Document, Refusal, SessionId, StateDir, Wish, id, state_dir};
+use crate::supervisor::recorder;
 use crate::supervisor::settings::{ManagerSettings, Settings, SocketSettings};
 
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub fn ground(verb: &str, cut: &Cut, world: &World) -> Result<Ground, Failure> {
     let config = config_path(run.config.take(), world)?;
     let flags = asked::from_flags(run)?;
     let config = config.map(|path| config::read(&path)).transpose()?;
-    let choices = settle(command, flags, config, world)?;
+    let mut choices = settle(command, flags, config, world)?;
 
     let document = choices.document.as_ref().map(|path| Document::read(&world.started_in.join(path)));
     let document = document.transpose().map_err(refused)?;
@@ -43,6 +44,9 @@ pub fn ground(verb: &str, cut: &Cut, world: &World) -> Result<Ground, Failure> {
     let beside = document.as_ref().and_then(|document| document.path.parent()).unwrap_or(&world.started_in);
     let dirs = dirs(choices.dir.as_deref(), beside, world);
     let socket = choices.socket.as_ref().map(socket).transpose()?;
+    if let Some(record) = &mut choices.record {
+        record.file = place_for_recording(&record.file, world)?;
+    }
     let prompt =
         choices.prompt.as_ref().map(|written| prompt::read(written, &world.started_in)).transpose()?;
     Ok(Ground { choices, session, dirs, prompt, socket })
@@ -105,6 +109,15 @@ fn socket(choices: &SocketChoices) -> Result<SocketSettings, Failure> {
     })
 }
 
+/// Refused as early as can be, and by `explain` too.
+fn place_for_recording(file: &Path, world: &World) -> Result<PathBuf, Failure> {
+    let file = world.started_in.join(file);
+    match recorder::unusable(&file) {
+        Some((why, now)) => Err(Failure::refused(format!("record: `{}` {why}; {now}", file.display()))),
+        None => Ok(file),
+    }
+}
+
 /// As systemd leaves word of itself. A watchdog that is set for another process is none of ours.
 fn manager(ready_fd: Option<i32>, world: &World) -> ManagerSettings {
     let number = |name| world.var(name).and_then(|text| text.to_str()?.parse::<u64>().ok());
@@ -143,6 +156,7 @@ impl Ground {
             start: choices.start,
             io: choices.io,
             size: choices.size,
+            record: choices.record,
             restart: choices.restart,
             on_clean: choices.on_clean,
             on_halt: choices.on_halt,

@@ -13,8 +13,9 @@ use super::world::{Stdin, World};
 use crate::control::access::Role;
 use crate::policy::crash::{Backoff, Numbers, OnClean, OnHalt, Restart};
 use crate::session::{Profile, Start};
-use crate::supervisor::settings::{Io, Size};
+use crate::supervisor::settings::{Io, RecordSettings, Size};
 
+mod record;
 mod socket;
 
 /// Below the 10 s after which Docker kills.
@@ -40,6 +41,8 @@ pub struct Choices {
     pub start: Start,
     pub io: Io,
     pub size: Size,
+    /// None: the agent's terminal is not recorded.
+    pub record: Option<RecordSettings>,
     pub restart: Restart,
     pub on_clean: OnClean,
     pub on_halt: OnHalt,
@@ -135,6 +138,8 @@ pub fn settle(
     let io = pick.choice("io", flags.io, file.io, io_default);
     let show_size = |size: &Size| format!("{}x{}", size.cols, size.rows);
     let size = pick.one("size", flags.size, file.size, (DEFAULT_SIZE, "default"), show_size);
+    let wants = ((flags.record, flags.record_input), (file.record, file.record_input));
+    let record = record::settle(&mut pick, wants, &io)?;
     let restart_default = match one_shot {
         true => (Restart::No, "default (one-shot call)"),
         false => (Restart::OnFailure, "default"),
@@ -188,6 +193,7 @@ pub fn settle(
         start: start.value,
         io: io.value,
         size: size.value,
+        record,
         restart: restart.value,
         on_clean: on_clean.value,
         on_halt: on_halt.value,

@@ -16,7 +16,7 @@ use super::Failure;
 use super::names::nearest;
 
 /// Options of `run` that the design names and that do not work yet: refused, never ignored.
-pub const UNBUILT_OPTIONS: [&str; 3] = ["--record", "--record-input", "--watch"];
+pub const UNBUILT_OPTIONS: [&str; 1] = ["--watch"];
 
 const NO_COMMAND: &str = "COMMAND is missing; it stands behind the options, as in: -- claude";
 
@@ -265,8 +265,8 @@ mod tests {
             ("--frobnicate x", "unknown option --frobnicate; `agentsup help run` lists them"),
             ("--restrat=no x", "unknown option --restrat; did you mean --restart?"),
             ("-x y", "unknown option -x; `agentsup help run` lists them"),
-            ("--record f x", "--record is not built yet"),
-            ("--record 3 x", "--record is not built yet"),
+            ("--watch x", "--watch is not built yet"),
+            ("--watch 3 x", "--watch is not built yet"),
         ] {
             assert_eq!(complaint(line), message, "{line}");
         }

@@ -65,6 +65,8 @@ names! {
     KillSurvived "kill_survived" Error,
     OomKill "oom_kill" Warning,
     OutputLost "output_lost" Warning,
+    RecordLost "record_lost" Warning,
+    RecordResumed "record_resumed" Info,
     LogLost "log_lost" Warning,
     LogRotated "log_rotated" Info,
     Shutdown "shutdown" Info,
@@ -72,7 +74,7 @@ names! {
 
 /// Every key an event may carry. journald's field names are made from this list when agentsup is
 /// compiled, so a key that is not here would be in the file only.
-pub const KEYS: [&str; 51] = [
+pub const KEYS: [&str; 52] = [
     "action",
     "argv",
     "by",
@@ -107,6 +109,7 @@ pub const KEYS: [&str; 51] = [
     "program",
     "reason",
     "receipt",
+    "record",
     "restarts",
     "role",
     "run_ms",

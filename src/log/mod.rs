@@ -12,7 +12,7 @@ pub mod redact;
 mod ring;
 
 #[cfg(test)]
-mod sandbox;
+pub(crate) mod sandbox;
 #[cfg(test)]
 mod tests;
 

@@ -71,7 +71,7 @@ impl Line {
 }
 
 /// What programs put around text that they wrap themselves: blanks, frames and bars.
-fn is_frame(c: char) -> bool {
+pub(super) fn is_frame(c: char) -> bool {
     c.is_whitespace() || c == '|' || ('\u{2500}'..='\u{259f}').contains(&c) || c == '\u{23bf}'
 }
 

@@ -5,18 +5,22 @@
 //! bytes → parser → emulator (grid → row → cell; what leaves the grid → line)
 //!                → modes    (what to switch off when the agent is gone)
 //!                → answers  (where no terminal answers)
+//!       → recording (whole characters → veil, which hides secrets → lines of asciicast)
 //! ```
 #![forbid(unsafe_code)]
 
 mod answers;
+pub mod asciicast;
 mod emulator;
 mod grid;
 pub mod input;
 pub mod line;
 mod modes;
 mod parser;
+pub mod recording;
 mod row;
 mod style;
+mod veil;
 
 use std::ops::Range;
 

@@ -121,8 +121,7 @@ impl Console {
 
     /// The terminal's size, or `fallback` where there is none or it does not know.
     pub fn size(&self, fallback: Size) -> Size {
-        let asked = self.has_terminal().then(|| tty::size(tty::stdin())).flatten();
-        asked.map_or(fallback, |(cols, rows)| Size { cols, rows })
+        if self.has_terminal() { size(fallback) } else { fallback }
     }
 
     /// Every key goes to us as it is typed.
@@ -256,6 +255,11 @@ impl Console {
             }
         }
     }
+}
+
+/// Of the terminal on stdin, or `fallback` where there is none or it does not know.
+pub fn size(fallback: Size) -> Size {
+    tty::size(tty::stdin()).map_or(fallback, |(cols, rows)| Size { cols, rows })
 }
 
 static FOR_PANIC: Mutex<Option<Termios>> = Mutex::new(None);

@@ -27,6 +27,7 @@
 //! | `manager` | systemd and its kin: ready, status, watchdog                           |
 //! | `helper`  | `before_spawn` and `[halt] notify`                                     |
 //! | `record`  | `<session>.json`                                                       |
+//! | `recorder`| the recording of the agent's terminal                                  |
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -43,6 +44,7 @@ mod methods;
 mod perform;
 mod react;
 mod record;
+pub mod recorder;
 pub mod settings;
 mod start;
 mod story;
@@ -76,6 +78,7 @@ use console::Console;
 use figures::{Dear, Tally};
 use helper::Helper;
 use manager::Manager;
+use recorder::Recorder;
 use settings::{InitSettings, Io, Settings};
 use suspend::Suspending;
 use sweep::Sweep;
@@ -130,6 +133,7 @@ struct Supervisor {
     desk: Desk,
     /// The agent tells by itself which prompts it was given.
     agent_confirms: bool,
+    recorder: Option<Recorder>,
     orphans: u64,
     /// Children that failed before exec: their end is no orphan's.
     failed_children: HashSet<i32>,
@@ -221,6 +225,7 @@ impl Supervisor {
             if self.suspending.is_some_and(|s| Instant::now() >= s.deadline()) {
                 self.on_suspend_due();
             }
+            self.write_due_recording();
             self.serve_callers();
             // Before anything ends: who asked for a stop has its answer.
             self.send_answers();
@@ -262,10 +267,9 @@ impl Supervisor {
         let leave = self.leaves_at();
         let suspend = self.suspending.map(Suspending::deadline);
         let calls = self.calls.as_ref().and_then(Calls::deadline);
-        [life, suspend, leave, calls, self.desk.deadline(), self.manager.deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        let recording = self.recorder.as_ref().and_then(Recorder::deadline);
+        let others = [suspend, leave, calls, recording, self.desk.deadline(), self.manager.deadline()];
+        others.into_iter().chain([life]).flatten().min()
     }
 
     fn register(&self, sources: &mut Sources<Source>) {
@@ -379,6 +383,7 @@ impl Supervisor {
         self.console.give_back(&self.screen.modes_off());
         self.hear_last_calls();
         self.tell_denials();
+        self.close_recording();
         self.tell_end(code);
         self.console.flush();
         // Followers see the last line too, as far as they have room for it now.

@@ -165,7 +165,8 @@ impl Supervisor {
             plan.hooks.warning = Some(why);
         }
         let program = program::find(&plan.argv[0], plan.env.get("PATH"), &plan.cwd.value)?;
-        self.log.set_redactor(Redactor::new(plan.env.secrets()));
+        let secrets = plan.env.secrets();
+        self.log.set_redactor(Redactor::new(secrets.clone()));
         let size = self.console.size(settings.size);
         // A long list: said again only when it is another one.
         let dropped = plan.env.dropped.join(",");
@@ -185,6 +186,9 @@ impl Supervisor {
         }?;
         if settings.io == Io::Pty {
             self.screen.begin(size.cols, size.rows);
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begin(secrets, size, plan.start);
         }
         session.next = Some(Facts {
             conversation: plan.conversation,
@@ -210,6 +214,7 @@ impl Supervisor {
 
     pub(super) fn spawn_failed(&mut self, code: u8, step: &'static str, why: &str) {
         self.tell_spawn_failed(code, step, why);
+        self.record_marker(&format!("agent could not be started: {step}: {why}"));
         self.tally.count_spawn_failure(format!("{step}: {why}"));
         self.never_ran = true;
         self.events.push_back(Event::SpawnFailed { code });

@@ -90,6 +90,7 @@ impl Supervisor {
         let Charge::Run(session) = &self.charge else { return };
         let size = self.console.size(session.settings.size);
         self.screen.resize(size.cols, size.rows);
+        self.record_size(size);
         self.screen.answered_by(views::queries(&self.console));
         if let Some(terminal) = self.agent.as_ref().and_then(|a| a.terminal.as_ref())
             && let Err(error) = terminal.pty.resize(size.cols, size.rows)
@@ -186,7 +187,9 @@ impl Supervisor {
         }
         self.desk.agent_ended();
         if agent.terminal.is_some() {
-            self.console.tidy_screen(&self.screen.modes_off(), how != How::Code(0));
+            let modes_off = self.screen.modes_off();
+            self.console.tidy_screen(&modes_off, how != How::Code(0));
+            self.record_end(&modes_off);
             self.screen.forget_modes();
         }
         self.suspending = None;
@@ -267,6 +270,7 @@ impl Supervisor {
         self.tally.output_bytes += bytes.len() as u64;
         self.console.output(bytes);
         self.screen.feed(bytes);
+        self.record_output(bytes);
     }
 
     /// Where no terminal does. An agent that asks and does not read is not waited for.
@@ -274,7 +278,7 @@ impl Supervisor {
         let answers = self.screen.take_answers();
         let terminal = self.agent.as_ref().and_then(|a| a.terminal.as_ref());
         if !answers.is_empty() && terminal.is_some_and(|t| t.input.room() >= answers.len()) {
-            self.type_into_agent(&answers);
+            self.write_to_agent(&answers);
         }
     }
 

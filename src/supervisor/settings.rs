@@ -16,6 +16,8 @@ pub struct Settings {
     pub io: Io,
     /// Used while no terminal says otherwise.
     pub size: Size,
+    /// None: the agent's terminal is not recorded.
+    pub record: Option<RecordSettings>,
     pub restart: Restart,
     pub on_clean: OnClean,
     pub on_halt: OnHalt,
@@ -36,6 +38,13 @@ pub struct Settings {
     pub journald: bool,
     /// The config file, for the log.
     pub config: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordSettings {
+    pub file: PathBuf,
+    /// Whether what is typed is recorded too.
+    pub input: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use super::console::{self, Console, Reads};
 use super::figures::{Dear, Tally};
 use super::manager::Manager;
 use super::record::{self, Facts, Record};
+use super::recorder::{self, Recorder};
 use super::settings::{CannotStart, InitSettings, Io, Settings};
 use super::suspend;
 use super::sweep::Sweep;
@@ -38,12 +39,20 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     let plan = session::plan(&settings.wish, settings.start, &conversation, &new_id)
         .map_err(|refusal| CannotStart { code: 78, message: refusal.to_string() })?;
     let calls = settings.socket.as_ref().map(|socket| Calls::open(&settings, socket)).transpose()?;
+    let redactor = Redactor::new(plan.env.secrets());
+    let recorder = match &settings.record {
+        Some(record) => {
+            let header = recorder::header(&plan, id, &redactor);
+            Some(Recorder::open(record, console::size(settings.size), header)?)
+        }
+        None => None,
+    };
     let mut log = Log::open(Opening {
         path: Some(settings.state_dir.log(id)),
         session: id,
         max_bytes: settings.log_max_bytes,
         journald: settings.journald,
-        redactor: Redactor::new(plan.env.secrets()),
+        redactor,
     })
     .map_err(|message| CannotStart { code: 78, message })?;
     log.record(session_start(&settings, &plan));
@@ -86,6 +95,7 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     let session = Session { settings, record, next: None, record_failed: false, _lock: lock };
     let (mut supervisor, first) = Supervisor::new(Charge::Run(Box::new(session)), rules, log, console, inbox);
     supervisor.calls = calls;
+    supervisor.recorder = recorder;
     supervisor.manager = manager;
     sched::take_short_turns();
     Ok(supervisor.live(first))
@@ -162,6 +172,7 @@ fn session_start(settings: &Settings, plan: &SpawnPlan) -> Event {
         .maybe("pane", std::env::var("TMUX_PANE").ok().filter(|p| !p.is_empty()))
         .with("session", &settings.wish.session.id)
         .maybe("label", (!labels.is_empty()).then(|| labels.join(",")))
+        .maybe("record", settings.record.as_ref().map(|r| r.file.display()))
         .maybe("config", settings.config.as_ref().map(|c| c.display().to_string()))
 }
 
@@ -195,6 +206,7 @@ impl Supervisor {
             screen,
             desk: Desk::default(),
             agent_confirms: false,
+            recorder: None,
             orphans: 0,
             failed_children: HashSet::new(),
             more_children: false,

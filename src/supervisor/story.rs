@@ -67,6 +67,7 @@ impl Supervisor {
         }
         self.tally.count_exit(class);
         self.last_end = Some((end, ran));
+        self.record_marker(&format!("agent {}", self.last_end_in_words()));
     }
 
     pub(super) fn tell_restart(&mut self, class: Class, wait: Duration, next: Next) {

@@ -11,6 +11,7 @@ use super::settings::Io;
 use crate::log::{Event as LogEvent, Name};
 use crate::os::signals::{self, Arrived, Inbox};
 use crate::os::tty;
+use crate::screen::recording::Take;
 
 /// How long an agent may take to put its screen in order and stop by itself after Ctrl-Z.
 const OWN_STOP: Duration = Duration::from_millis(250);
@@ -147,6 +148,8 @@ impl Supervisor {
 
     /// Stopped until we are in front again or asked to end.
     fn stand_still(&mut self) {
+        // Who knows for how long.
+        self.write_recording(Take::All);
         let arrived = stop_until_in_front(&self.inbox);
         if is_in_front() {
             self.console.take_again(&self.screen.modes_on());

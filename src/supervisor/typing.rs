@@ -276,8 +276,14 @@ impl Supervisor {
         Ok(())
     }
 
-    /// By the operator, by a caller, or as a terminal's answer.
+    /// By the operator, or by a caller.
     pub(super) fn type_into_agent(&mut self, bytes: &[u8]) {
+        self.record_input(bytes);
+        self.write_to_agent(bytes);
+    }
+
+    /// What is typed, or a terminal's answer.
+    pub(super) fn write_to_agent(&mut self, bytes: &[u8]) {
         let Some(terminal) = self.agent.as_mut().and_then(|a| a.terminal.as_mut()) else { return };
         terminal.input.push(bytes);
         let written = terminal.pty.write(terminal.input.pending());

@@ -22,7 +22,7 @@ const LARGEST: u64 = 1 << 20;
 /// What the design names and does not work yet: refused, never ignored.
 const UNBUILT_TABLES: [&str; 5] = ["permission", "recovery", "rule", "trigger", "watch"];
 const UNBUILT_SCREEN_KEYS: [&str; 1] = ["detach_key"];
-const UNBUILT_RUN_KEYS: [&str; 3] = ["record", "record_input", "watch"];
+const UNBUILT_RUN_KEYS: [&str; 1] = ["watch"];
 
 #[derive(Debug, Default)]
 pub struct Config {
