@@ -184,6 +184,7 @@ impl Supervisor {
             cwd_source: plan.cwd.source.to_owned(),
             document: plan.document.map(|d| d.to_string_lossy().into_owned()),
             env_fingerprint: plan.env.fingerprint(),
+            transcripts: plan.transcripts,
         });
         self.spawned_as = plan.start;
         self.why_fresh = plan.why_fresh;

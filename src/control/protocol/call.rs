@@ -87,6 +87,13 @@ pub enum Call {
         #[serde(default)]
         follow: bool,
     },
+    Transcript {
+        /// How many of the last entries of the conversation.
+        #[serde(default = "lines_by_default")]
+        lines: u32,
+        #[serde(default)]
+        follow: bool,
+    },
     Wait {
         #[serde(rename = "for")]
         until: WaitFor,
@@ -108,7 +115,7 @@ fn lines_by_default() -> u32 {
 }
 
 /// Every method there is in [`Call`].
-pub const METHODS: [&str; 15] = [
+pub const METHODS: [&str; 16] = [
     "ping",
     "state",
     "pid",
@@ -121,6 +128,7 @@ pub const METHODS: [&str; 15] = [
     "screen",
     "events",
     "logs",
+    "transcript",
     "wait",
     "stats",
     "metrics",
@@ -128,10 +136,9 @@ pub const METHODS: [&str; 15] = [
 
 /// Names that are taken, for methods that this version has not got: `UNSUPPORTED`, so that a client
 /// can tell an old supervisor from a typing error.
-pub const UNBUILT: [&str; 31] = [
+pub const UNBUILT: [&str; 30] = [
     "attach",
     "send",
-    "transcript",
     "trigger",
     "trigger.status",
     "trigger.list",
@@ -177,6 +184,7 @@ impl Call {
             Call::Screen { .. } => "screen",
             Call::Events { .. } => "events",
             Call::Logs { .. } => "logs",
+            Call::Transcript { .. } => "transcript",
             Call::Wait { .. } => "wait",
             Call::Stats => "stats",
             Call::Metrics => "metrics",
@@ -199,6 +207,9 @@ impl Call {
             "events" => Call::Events { since: p.maybe("since")?, follow: p.or("follow", false)? },
             "logs" => {
                 Call::Logs { lines: p.or("lines", lines_by_default())?, follow: p.or("follow", false)? }
+            }
+            "transcript" => {
+                Call::Transcript { lines: p.or("lines", lines_by_default())?, follow: p.or("follow", false)? }
             }
             "wait" => Call::Wait { until: p.need("for")?, timeout_ms: p.maybe("timeout_ms")? },
             "stats" => Call::Stats,

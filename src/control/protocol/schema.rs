@@ -78,7 +78,7 @@ fn body_of(method: &str, generator: &mut SchemaGenerator) -> Value {
         "inject" => of::<Injected>(generator),
         "stop" => of::<Stopped>(generator),
         "screen" => of::<Screen>(generator),
-        "events" | "logs" => of::<StreamFrame>(generator),
+        "events" | "logs" | "transcript" => of::<StreamFrame>(generator),
         "wait" => of::<Waited>(generator),
         "stats" => of::<Stats>(generator),
         "metrics" => of::<Metrics>(generator),
