@@ -6,9 +6,10 @@ use std::path::Path;
 
 use agentsup::control::frame::{Decoder, Frame};
 use agentsup::control::protocol::{
-    Ack, Activity, Body, Call, Code, Dropped, End, Event, EventFrame, Exit, Health, HookEvent, Id, Injected,
-    LogLine, METHODS, Metrics, Mode, Phase, Pid, Pong, Receipt, Reply, Request, Sent, Start, State, Stopped,
-    StreamFrame, Tree, UNBUILT, WaitFor, Waited, Wake, schema,
+    Ack, Activity, Body, Call, Code, Conversation, ConversationFrame, Dropped, End, Entry, EntryKind, Event,
+    EventFrame, Exit, Health, HookEvent, Id, Injected, LogLine, METHODS, Metrics, Mode, News, Phase, Pid,
+    Pong, Receipt, Reply, Request, Sent, Skipped, SkippedFrame, SkippedWhy, Speaker, Start, State, Stopped,
+    StreamFrame, Tool, Tree, UNBUILT, WaitFor, Waited, Wake, schema,
 };
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Value, json};
@@ -73,6 +74,7 @@ fn calls() -> Vec<Call> {
         Call::Events { since: Some(7), follow: true },
         Call::Events { since: None, follow: false },
         Call::Logs { lines: 3, follow: true },
+        Call::Transcript { lines: 3, follow: true },
         Call::Wait { until: WaitFor::Exit, timeout_ms: Some(1) },
         Call::Wait { until: WaitFor::Ready, timeout_ms: None },
         Call::Stats,
@@ -158,6 +160,11 @@ fn state() -> State {
 fn answers() -> Vec<(&'static str, Body)> {
     let stream = |frame| Body::Stream(frame);
     let waited = Waited { reason: WaitFor::Exit, code: Some(3), pid: None };
+    let conversation = Conversation { id: "c".into(), news: News::Changed, empty: true };
+    let tool = Tool { id: "t".into(), name: Some("Bash".into()), input: Some(json!({"command": "ls"})) };
+    let (role, kind) = (Speaker::Assistant, EntryKind::ToolUse);
+    let entry = Entry { role, kind, text: "ls".into(), at: Some(1.5), tool: Some(tool), ..Entry::default() };
+    let skipped = Skipped { why: SkippedWhy::TooLong, bytes: 5_000_000 };
     let event = Event { seq: 1, at: 1.25, name: "claude_exit".into(), ..Event::default() };
     vec![
         ("ping", Body::Pong(Pong { version: "0.1.0".into(), protocol: 1, session: "s".into() })),
@@ -177,6 +184,9 @@ fn answers() -> Vec<(&'static str, Body)> {
         ("events", stream(StreamFrame::Dropped(Dropped { dropped: 3 }))),
         ("logs", stream(StreamFrame::Log(LogLine { line: "[1] [supervisor] halted".into() }))),
         ("logs", stream(StreamFrame::End(End { end: true }))),
+        ("transcript", stream(StreamFrame::Conversation(ConversationFrame { conversation }))),
+        ("transcript", stream(StreamFrame::Entry(Box::new(entry)))),
+        ("transcript", stream(StreamFrame::Skipped(SkippedFrame { skipped }))),
         ("wait", Body::Waited(waited)),
         ("stats", Body::Stats(Box::default())),
         ("metrics", Body::Metrics(Metrics { text: String::new() })),

@@ -32,7 +32,16 @@ impl Role {
             Role::Observer => {
                 matches!(
                     method,
-                    "ping" | "state" | "pid" | "screen" | "events" | "logs" | "wait" | "stats" | "metrics"
+                    "ping"
+                        | "state"
+                        | "pid"
+                        | "screen"
+                        | "events"
+                        | "logs"
+                        | "transcript"
+                        | "wait"
+                        | "stats"
+                        | "metrics"
                 )
             }
             Role::Agent => matches!(method, "ping" | "state" | "pid" | "hook"),
@@ -151,7 +160,9 @@ mod tests {
             }
             assert!(Role::Operator.may(method));
         }
-        assert!(Role::Observer.may("screen") && !Role::Agent.may("screen") && !Role::Peer.may("screen"));
+        for method in ["screen", "logs", "transcript"] {
+            assert!(Role::Observer.may(method) && !Role::Agent.may(method) && !Role::Peer.may(method));
+        }
         assert!(Role::Agent.may("hook") && !Role::Observer.may("hook") && !Role::Peer.may("hook"));
         assert!(Role::Agent.may("state") && Role::Peer.may("state") && Role::Observer.may("events"));
     }

@@ -177,6 +177,10 @@ impl Client {
         self.stream(Call::Logs { lines, follow }, follow)
     }
 
+    pub fn transcript(self, lines: u32, follow: bool) -> Result<Stream, CallError> {
+        self.stream(Call::Transcript { lines, follow }, follow)
+    }
+
     /// The first frame is read here, so that a refusal is the error of the call itself.
     fn stream(mut self, call: Call, follow: bool) -> Result<Stream, CallError> {
         let id = self.send(call)?;
@@ -310,7 +314,7 @@ fn why_not(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// `events` or `logs`, frame by frame. Over after [`StreamFrame::End`]; one that is followed is
+/// `events`, `logs` or `transcript`, frame by frame. Over after [`StreamFrame::End`]; one that is followed is
 /// over when the supervisor ends.
 pub struct Stream {
     client: Client,

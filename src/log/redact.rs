@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 const MASK: &str = "***";
+/// A shorter line of a secret is no secret of its own: `}` or `EOF`.
+const LINE_LEAST: usize = 8;
 
 /// Knows the values that must not be shown. Which variables are secret is `session`'s to say.
 #[derive(Clone, Default)]
@@ -12,7 +14,8 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    pub fn new(mut secrets: Vec<String>) -> Redactor {
+    pub fn new(secrets: Vec<String>) -> Redactor {
+        let mut secrets: Vec<String> = secrets.iter().flat_map(|secret| guises(secret)).collect();
         secrets.retain(|secret| !secret.is_empty());
         secrets.sort();
         secrets.dedup();
@@ -83,6 +86,44 @@ impl Redactor {
     }
 }
 
+/// What a secret looks like where it is written down by others: as it is, as a text within JSON, once
+/// or twice over and with or without what is not ASCII; and a secret of several lines line by line,
+/// because who shows a file may put numbers before each.
+fn guises(secret: &str) -> Vec<String> {
+    let mut guises = vec![secret.to_owned()];
+    let once = [escaped(secret, false), escaped(secret, true)];
+    let twice = once.each_ref().map(|text| escaped(text, false));
+    guises.extend(once.into_iter().chain(twice));
+    if secret.contains('\n') {
+        guises
+            .extend(secret.lines().map(str::trim).filter(|line| line.len() >= LINE_LEAST).map(str::to_owned));
+    }
+    guises
+}
+
+/// As between the quotes of a JSON text.
+fn escaped(text: &str, only_ascii: bool) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_ascii_control() || only_ascii && !c.is_ascii() => {
+                let units = c
+                    .encode_utf16(&mut [0; 2])
+                    .iter()
+                    .map(|unit| format!("\\u{unit:04x}"))
+                    .collect::<String>();
+                out.push_str(&units);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// A secret must not be shown by printing what hides it either.
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -121,6 +162,21 @@ mod tests {
         assert_eq!(masked(&["abcdefgh", "abcdefghijkl"], "abcdefghijkl"), "***");
         assert_eq!(masked(&["abcdefgh", "efghijkl"], "<abcdefghijkl>"), "<***>");
         assert_eq!(masked(&["abab"], "ababab"), "***");
+    }
+
+    #[test]
+    fn a_secret_is_known_in_every_guise() {
+        let secret = "p\"ä\\ss\nwörd12";
+        assert_eq!(masked(&[secret], secret), "***");
+        for only_ascii in [false, true] {
+            let json = escaped(secret, only_ascii);
+            assert_eq!(serde_json::from_str::<String>(&format!("\"{json}\"")).unwrap(), secret);
+            assert_eq!(masked(&[secret], &format!("{{\"k\":\"{json}\"}}")), "{\"k\":\"***\"}");
+            assert_eq!(masked(&[secret], &escaped(&json, false)), "***");
+        }
+        let key = "-----BEGIN KEY-----\nMIIEvQIBADANBg\n}\n";
+        assert_eq!(masked(&[key], "1 -----BEGIN KEY-----\n2 MIIEvQIBADANBg\n3 }"), "1 ***\n2 ***\n3 }");
+        assert_eq!(Redactor::new(vec!["plain-secret".into()]).secrets.len(), 1);
     }
 
     #[test]

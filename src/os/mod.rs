@@ -17,6 +17,7 @@
 //! | `cgroup`    | the kernel's count of OOM kills                                      |
 //! | `lock`      | the file lock that decides who owns a session                        |
 //! | `socket`    | Unix sockets: modes, long paths, who is at the other end             |
+//! | `inotify`   | being told when files change                                         |
 //! | `sched`     | short turns on a busy machine                                        |
 //! | `notify`    | telling a service manager                                            |
 //! | `random`    | UUIDs                                                                |
@@ -24,6 +25,7 @@
 pub mod cgroup;
 pub mod clock;
 pub mod inherited;
+pub mod inotify;
 pub mod lock;
 pub mod notify;
 pub mod pidfd;

@@ -16,6 +16,7 @@ pub mod state_dir;
 mod testing;
 #[cfg(test)]
 mod tests;
+pub mod transcript;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -120,6 +121,8 @@ pub struct SpawnPlan {
     pub why_fresh: Option<&'static str>,
     /// To be kept after a successful spawn.
     pub conversation: Conversation,
+    /// Where the agent writes it down; `None` when that is not known.
+    pub transcripts: Option<transcript::Place>,
     /// Canonical.
     pub cwd: Sourced<PathBuf>,
     pub env: Environment,
@@ -163,6 +166,7 @@ pub fn plan(
         start: line.start,
         why_fresh: line.why_fresh,
         conversation: line.conversation,
+        transcripts: profile.transcripts(&env, &cwd.value),
         cwd,
         env,
         profile,

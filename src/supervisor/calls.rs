@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use super::denials::Denials;
 use super::settings::{CannotStart, Settings, SocketSettings};
 use super::streams::{Files, Stream};
+use super::transcript::{Reading, Transcripts};
 use super::waits::{ForWhat, Waiting};
-use super::{Charge, Supervisor, kin};
+use super::{Charge, Supervisor, kin, streams};
 use crate::control::access::Role;
 use crate::control::protocol::{self, Body, Code, Error, Id, Reply, Request};
 use crate::control::server::{CallerId, Heard, Server};
@@ -33,6 +34,7 @@ const INVALID: &str = "invalid";
 pub(super) struct Calls {
     pub(super) server: Server,
     pub(super) streams: Vec<Stream>,
+    pub(super) transcripts: Transcripts,
     pub(super) waiting: Vec<Waiting>,
     pub(super) counts: BTreeMap<&'static str, protocol::Calls>,
     denials: Denials,
@@ -47,6 +49,7 @@ pub(super) enum Answer {
     Now(Body),
     Later(ForWhat, Option<Instant>),
     Stream(Stream),
+    Transcript(Box<Reading>),
     /// The caller is answered before anything stops.
     AndThen(Body, Event),
 }
@@ -76,6 +79,7 @@ impl Calls {
         Ok(Calls {
             server: Server::new(listener, descriptors),
             streams: Vec::new(),
+            transcripts: Transcripts::default(),
             waiting: Vec::new(),
             counts: BTreeMap::new(),
             denials: Denials::default(),
@@ -85,7 +89,7 @@ impl Calls {
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        if self.server.with_more().next().is_some() {
+        if self.server.with_more().next().is_some() || self.transcripts.is_due(&self.server) {
             return Some(Instant::now());
         }
         let waits = self.waiting.iter().filter_map(|w| w.until);
@@ -110,6 +114,7 @@ impl Calls {
     fn forget(&mut self, caller: CallerId) {
         self.waiting.retain(|w| w.caller != caller);
         self.streams.retain(|s| s.caller != caller);
+        self.transcripts.forget(caller);
         self.server.forget(caller);
     }
 }
@@ -215,7 +220,9 @@ impl Supervisor {
                 calls.answer(caller, id, method, Ok(body));
                 self.events.push_back(event);
             }
-            Ok(Answer::Later(..) | Answer::Stream(_)) if !calls.server.hold(caller) => {
+            Ok(Answer::Later(..) | Answer::Stream(_) | Answer::Transcript(_))
+                if !calls.server.hold(caller) =>
+            {
                 let error =
                     Error::new(Code::TooMany, "too many answers are still to come for this connection");
                 calls.answer(caller, id, method, Err(error));
@@ -224,9 +231,14 @@ impl Supervisor {
                 calls.waiting.push(Waiting { caller, id, method, for_what, until });
             }
             Ok(Answer::Stream(stream)) => {
-                let start = stream.start(&self.log, self.tally.started_epoch);
+                let start = streams::start(&self.log, self.tally.started_epoch);
                 calls.answer(caller, id, method, Ok(Body::Stream(start)));
                 calls.streams.push(stream);
+            }
+            Ok(Answer::Transcript(reading)) => {
+                let start = streams::start(&self.log, self.tally.started_epoch);
+                calls.answer(caller, id, method, Ok(Body::Stream(start)));
+                calls.transcripts.add(*reading);
             }
             Err(error) => calls.answer(caller, id, method, Err(error)),
         }

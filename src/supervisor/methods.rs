@@ -48,6 +48,7 @@ impl Supervisor {
                 let files = (&self.log, &mut calls.files);
                 Ok(Answer::Stream(Stream::of_lines(caller, id.clone(), &file, lines, follow, files)))
             }
+            Call::Transcript { lines, follow } => self.read_transcript(caller, id, lines, follow),
             Call::Wait { until: WaitFor::Idle, .. } => {
                 refuse(Code::Unsupported, "`wait` for `idle` is not built yet")
             }

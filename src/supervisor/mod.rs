@@ -16,6 +16,7 @@
 //! | `methods` | what each method does                                                  |
 //! | `waits`   | answers that come later                                                |
 //! | `streams` | events and lines that callers follow                                   |
+//! | `transcript` | the conversation, from the agent's own file                          |
 //! | `figures` | state, stats and metrics                                               |
 //! | `story`   | what happened, for the log and for stderr                              |
 //! | `views`   | the agent's screen, for callers and for the report of a halt            |
@@ -51,6 +52,7 @@ mod story;
 mod streams;
 mod suspend;
 mod sweep;
+mod transcript;
 mod typing;
 mod views;
 mod waits;
@@ -194,6 +196,7 @@ enum Source {
     Stranger,
     Listener,
     Caller(CallerId),
+    Transcript,
     Manager,
 }
 
@@ -311,6 +314,9 @@ impl Supervisor {
         for (caller, fd, want) in calls.server.sources() {
             sources.add(Source::Caller(caller), fd, want);
         }
+        if let Some(fd) = calls.transcripts.waits_for() {
+            sources.add(Source::Transcript, fd, Want::Read);
+        }
         // Last: whoever is in already goes before a storm at the door.
         if let Some(fd) = calls.server.listener() {
             sources.add(Source::Listener, fd, Want::Read);
@@ -355,6 +361,7 @@ impl Supervisor {
             Source::Listener => self.on_listener(),
             Source::Caller(caller) if Instant::now() >= self.turn_ends => self.put_off(caller),
             Source::Caller(caller) => self.on_caller(caller, ready),
+            Source::Transcript => self.on_transcript(),
             // Told again after every turn.
             Source::Manager => {}
         }
@@ -387,6 +394,7 @@ impl Supervisor {
         self.tell_end(code);
         self.console.flush();
         // Followers see the last line too, as far as they have room for it now.
+        self.look_at_transcript_again();
         self.feed_streams();
         self.send_answers();
         code

@@ -196,6 +196,7 @@ impl Supervisor {
             cwd_source: plan.cwd.source.to_owned(),
             document: plan.document.map(|d| d.to_string_lossy().into_owned()),
             env_fingerprint: plan.env.fingerprint(),
+            transcripts: plan.transcripts,
         });
         self.agent_confirms = plan.hooks.is_on;
         if plan.hooks.warning != self.told_hooks {

@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::session::Conversation;
+use crate::session::transcript::Place;
 
 /// Far more than a record ever holds.
 const LONGEST: u64 = 1 << 20;
@@ -39,6 +40,9 @@ pub struct Facts {
     pub cwd_source: String,
     pub document: Option<String>,
     pub env_fingerprint: String,
+    /// Where the conversation is written down.
+    #[serde(skip)]
+    pub transcripts: Option<Place>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

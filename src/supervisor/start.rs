@@ -88,7 +88,7 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     let record = Record {
         session: id.clone(),
         supervisor_pid: std::process::id(),
-        facts: Facts { conversation, ..Facts::default() },
+        facts: Facts { conversation, transcripts: plan.transcripts, ..Facts::default() },
         labels: settings.labels.iter().cloned().collect(),
         ..Record::default()
     };

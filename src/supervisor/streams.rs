@@ -51,7 +51,7 @@ struct Section {
 pub(super) struct Files(Vec<Weak<File>>);
 
 impl Files {
-    fn open(&mut self, path: &Path) -> Option<Rc<File>> {
+    pub(super) fn open(&mut self, path: &Path) -> Option<Rc<File>> {
         let file = record::open_plain(path)?;
         let identity = |file: &File| file.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
         let wanted = identity(&file)?;
@@ -113,10 +113,6 @@ impl Stream {
         Stream { caller, id, kind: Kind::Lines, sent: newest, last, old }
     }
 
-    pub(super) fn start(&self, log: &Log, started_at: f64) -> StreamFrame {
-        StreamFrame::Start(Start { start: true, started_at, newest: log.recent().newest() })
-    }
-
     /// What comes next; nothing when the reader is up to date.
     fn next(&mut self, log: &Log) -> Vec<StreamFrame> {
         while let Some(section) = self.old.front_mut() {
@@ -139,6 +135,11 @@ impl Stream {
         };
         missed.into_iter().chain([frame]).collect()
     }
+}
+
+/// First in every stream.
+pub(super) fn start(log: &Log, started_at: f64) -> StreamFrame {
+    StreamFrame::Start(Start { start: true, started_at, newest: log.recent().newest() })
 }
 
 fn event(kept: &Kept) -> Event {
@@ -219,6 +220,7 @@ impl Supervisor {
                 calls.streams.push(stream);
             }
         }
+        self.feed_transcripts();
     }
 }
 

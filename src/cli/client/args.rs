@@ -305,6 +305,27 @@ client_verb! {
 
 client_verb! {
     #[argh(
+        name = "transcript",
+        description = "what was said, from the agent's own transcript",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\n{command_name} -n 20 -f my-session\n{command_name} --json | jq -r .text",
+        note = "Only claude's, so far. What tools gave back is cut to a few lines; --json has\n\
+                all of it. Secrets are masked. -f goes on over restarts of the agent.\n"
+    )]
+    "transcript" Transcript, timeout "DURATION that the answer may take (default: 5s)" {
+        /// how many entries: what somebody said, a tool that was used, what it gave back (default:
+        /// 100)
+        #[argh(option, short = 'n', arg_name = "N")]
+        pub lines: Option<Word>,
+
+        /// go on with new ones until the supervisor ends
+        #[argh(switch, short = 'f')]
+        pub follow: bool,
+    }
+}
+
+client_verb! {
+    #[argh(
         name = "wait",
         description = "wait until the agent is where it should be",
         usage = "--for WHAT [options] [SESSION]",

@@ -2,7 +2,7 @@
 //! words behind the verb; an exit code comes back. Never touches a process: it asks through
 //! `control::Client`.
 //!
-//! words → `args` → `reach` (which socket) → `verbs`, `state`, `stream`, `wait`, `health`
+//! words → `args` → `reach` (which socket) → `verbs`, `state`, `stream`, `transcript`, `wait`, `health`
 //!                  `sessions` (what lies there) → `ls`, `prune`
 
 use std::ffi::OsString;
@@ -32,6 +32,7 @@ mod reach;
 mod sessions;
 mod state;
 mod stream;
+mod transcript;
 mod verbs;
 mod wait;
 
@@ -76,6 +77,7 @@ table! {
     "inject" Inject |argv| asking(argv, 1, verbs::inject),
     "events" Events |argv| asking(argv, 0, stream::events),
     "logs" Logs |argv| asking(argv, 0, stream::logs),
+    "transcript" Transcript |argv| asking(argv, 0, transcript::transcript),
     "wait" Wait |argv| asking(argv, 0, wait::wait),
     "health" Health |argv| asking(argv, 0, health::health),
     "stats" Stats |argv| asking(argv, 0, verbs::stats),
@@ -141,7 +143,7 @@ fn told(verb: &str, argv: &[OsString], trouble: Trouble) -> Failure {
         let error = json!({"error": {"code": trouble.word(), "message": failure.message}});
         // A stdout that cannot be written is no news beside the failure itself.
         let _ = match verb {
-            "events" | "logs" => print(&format!("{error}\n")),
+            "events" | "logs" | "transcript" => print(&format!("{error}\n")),
             _ => print_json(&error),
         };
     }

@@ -1,4 +1,4 @@
-//! `agentsup events` and `agentsup logs`: frame by frame, as they come.
+//! `agentsup events` and `agentsup logs`, and what streams have in common: frame by frame, as they come.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -16,13 +16,13 @@ use crate::control::protocol::{Event, LINES_BY_DEFAULT, StreamFrame};
 
 pub fn events(verb: args::Events, caller: &Caller) -> Result<u8, Trouble> {
     let since = verb.since.map(|word| number("--since", word)).transpose()?;
-    show(caller.connect(caller.patience())?.events(since, verb.follow)?, caller)
+    show(caller.connect(caller.patience())?.events(since, verb.follow)?, caller, line)
 }
 
 pub fn logs(verb: args::Logs, caller: &Caller) -> Result<u8, Trouble> {
     let lines = verb.lines.map(|word| number("--lines", word)).transpose()?;
     let lines = lines.unwrap_or(LINES_BY_DEFAULT);
-    show(caller.connect(caller.patience())?.logs(lines, verb.follow)?, caller)
+    show(caller.connect(caller.patience())?.logs(lines, verb.follow)?, caller, line)
 }
 
 pub fn number<N: FromStr>(flag: &str, word: Word) -> Result<N, Failure> {
@@ -31,7 +31,11 @@ pub fn number<N: FromStr>(flag: &str, word: Word) -> Result<N, Failure> {
     })
 }
 
-fn show(stream: Stream, caller: &Caller) -> Result<u8, Trouble> {
+pub fn show(
+    stream: Stream,
+    caller: &Caller,
+    mut for_people: impl FnMut(&StreamFrame) -> Option<String>,
+) -> Result<u8, Trouble> {
     // Without a copy to watch, the next write finds out.
     let stream = match io::stdout().as_fd().try_clone_to_owned() {
         Ok(stdout) => stream.into_output(stdout),
@@ -40,8 +44,8 @@ fn show(stream: Stream, caller: &Caller) -> Result<u8, Trouble> {
     for frame in stream {
         let frame = frame?;
         let line = match caller.json {
-            true => Some(json!(frame).to_string()),
-            false => line(&frame),
+            true => Some(unobeyed(&json!(frame).to_string())),
+            false => for_people(&frame),
         };
         let Some(line) = line else { continue };
         if !write(&line)? {
@@ -51,12 +55,25 @@ fn show(stream: Stream, caller: &Caller) -> Result<u8, Trouble> {
     Ok(0)
 }
 
+/// JSON leaves some controls as they are, and a terminal would obey them. They stand in texts only,
+/// where the escape means the same.
+fn unobeyed(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c.is_control() {
+            true => out += &format!("\\u{:04x}", u32::from(c)),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
 fn line(frame: &StreamFrame) -> Option<String> {
     match frame {
         StreamFrame::Event(frame) => Some(event_line(&frame.event)),
         StreamFrame::Log(log) => Some(visible(&log.line)),
         StreamFrame::Dropped(dropped) => Some(format!("… {} missed here", dropped.dropped)),
-        StreamFrame::Start(_) | StreamFrame::End(_) | StreamFrame::Other(_) => None,
+        _ => None,
     }
 }
 
@@ -86,6 +103,15 @@ fn write(line: &str) -> Result<bool, Failure> {
 mod tests {
     use super::*;
     use crate::control::protocol::{Dropped, End, EventFrame, LogLine};
+
+    #[test]
+    fn json_holds_nothing_that_a_terminal_obeys() {
+        let json = json!({"text": "\u{9b}2J\u{7f}\x1b[2J ä\n"}).to_string();
+        let out = unobeyed(&json);
+        assert!(!out.chars().any(char::is_control), "{out}");
+        let read = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap();
+        assert_eq!(read(&out), read(&json));
+    }
 
     #[test]
     fn a_frame_is_a_line_and_a_gap_is_told() {

@@ -111,6 +111,13 @@ pub enum Call {
         #[serde(default)]
         follow: bool,
     },
+    Transcript {
+        /// How many of the last entries of the conversation.
+        #[serde(default = "lines_by_default")]
+        lines: u32,
+        #[serde(default)]
+        follow: bool,
+    },
     Wait {
         #[serde(rename = "for")]
         until: WaitFor,
@@ -132,7 +139,7 @@ fn lines_by_default() -> u32 {
 }
 
 /// Every method there is in [`Call`].
-pub const METHODS: [&str; 17] = [
+pub const METHODS: [&str; 18] = [
     "ping",
     "state",
     "pid",
@@ -147,6 +154,7 @@ pub const METHODS: [&str; 17] = [
     "screen",
     "events",
     "logs",
+    "transcript",
     "wait",
     "stats",
     "metrics",
@@ -154,9 +162,8 @@ pub const METHODS: [&str; 17] = [
 
 /// Names that are taken, for methods that this version has not got: `UNSUPPORTED`, so that a client
 /// can tell an old supervisor from a typing error.
-pub const UNBUILT: [&str; 29] = [
+pub const UNBUILT: [&str; 28] = [
     "attach",
-    "transcript",
     "trigger",
     "trigger.status",
     "trigger.list",
@@ -203,6 +210,7 @@ impl Call {
             Call::Screen { .. } => "screen",
             Call::Events { .. } => "events",
             Call::Logs { .. } => "logs",
+            Call::Transcript { .. } => "transcript",
             Call::Wait { .. } => "wait",
             Call::Stats => "stats",
             Call::Metrics => "metrics",
@@ -231,6 +239,9 @@ impl Call {
             "events" => Call::Events { since: p.maybe("since")?, follow: p.or("follow", false)? },
             "logs" => {
                 Call::Logs { lines: p.or("lines", lines_by_default())?, follow: p.or("follow", false)? }
+            }
+            "transcript" => {
+                Call::Transcript { lines: p.or("lines", lines_by_default())?, follow: p.or("follow", false)? }
             }
             "wait" => Call::Wait { until: p.need("for")?, timeout_ms: p.maybe("timeout_ms")? },
             "stats" => Call::Stats,

@@ -15,6 +15,7 @@ mod request;
 #[cfg(feature = "schema")]
 mod schema;
 mod state;
+mod transcript;
 
 pub use call::{Call, HookEvent, LINES_BY_DEFAULT, METHODS, Mode, UNBUILT, WaitFor};
 pub use error::{Code, Error};
@@ -27,6 +28,9 @@ pub use request::Request;
 #[cfg(feature = "schema")]
 pub use schema::schema;
 pub use state::{Activity, Exit, Health, Operator, Phase, State, Tree, Wake};
+pub use transcript::{
+    Conversation, ConversationFrame, Entry, EntryKind, News, Skipped, SkippedFrame, SkippedWhy, Speaker, Tool,
+};
 
 /// Goes up when an existing client could break; what is added beside the old does not move it.
 pub const PROTOCOL: u32 = 1;

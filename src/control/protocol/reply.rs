@@ -6,7 +6,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::{Code, Error, Id, State, WaitFor};
+use super::{Code, ConversationFrame, Entry, Error, Id, SkippedFrame, State, WaitFor};
 use crate::control::frame::{self, EncodeError, Framing};
 
 /// A supervisor sends [`Body`]; a client reads the one that belongs to its call: `Reply<Pid>`.
@@ -33,7 +33,7 @@ pub enum Body {
     Waited(Waited),
     Stats(Box<Stats>),
     Metrics(Metrics),
-    /// `events`, `logs`: one of many.
+    /// `events`, `logs`, `transcript`: one of many.
     Stream(StreamFrame),
 }
 
@@ -187,6 +187,9 @@ pub enum StreamFrame {
     Event(EventFrame),
     Log(LogLine),
     Dropped(Dropped),
+    Entry(Box<Entry>),
+    Conversation(ConversationFrame),
+    Skipped(SkippedFrame),
     End(End),
     Start(Start),
     /// A client's name for a frame that a newer supervisor sent: to be skipped.

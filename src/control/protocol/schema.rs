@@ -79,7 +79,7 @@ fn body_of(method: &str, generator: &mut SchemaGenerator) -> Value {
         "send" => of::<Sent>(generator),
         "stop" => of::<Stopped>(generator),
         "screen" => of::<Screen>(generator),
-        "events" | "logs" => of::<StreamFrame>(generator),
+        "events" | "logs" | "transcript" => of::<StreamFrame>(generator),
         "wait" => of::<Waited>(generator),
         "stats" => of::<Stats>(generator),
         "metrics" => of::<Metrics>(generator),

@@ -8,7 +8,8 @@ use std::path::Path;
 use super::args::Takes::{Many, Maybe, Nothing, One};
 use super::args::{self, Table, Words};
 use super::{Ask, Line};
-use crate::session::{Conversation, Environment, Refusal, Start, id};
+use crate::session::transcript::Place;
+use crate::session::{Conversation, Environment, Refusal, Start};
 
 /// Version 2.1.197, hidden options included.
 #[rustfmt::skip]
@@ -60,26 +61,10 @@ pub(super) fn is_one_shot(args: &[OsString]) -> bool {
     args::read(OPTIONS, args).has("--print")
 }
 
-/// claude names the project directory after the cwd by rules of its own, so all are searched. An
-/// empty transcript does not count: claude refuses to resume it.
+/// An empty transcript does not count: claude refuses to resume it.
 pub(super) fn has_transcript(id: &str, env: &Environment, cwd: &Path) -> bool {
-    // The id may come from a record that anybody edited; it becomes a file name here.
-    if id::check(id).is_err() {
-        return false;
-    }
-    let set = |name| env.get(name).filter(|value| !value.is_empty());
-    let config = match (set("CLAUDE_CONFIG_DIR"), set("HOME")) {
-        (Some(dir), _) => cwd.join(dir),
-        (None, Some(home)) => cwd.join(home).join(".claude"),
-        (None, None) => return false,
-    };
-    let Ok(projects) = fs::read_dir(config.join("projects")) else {
-        return false;
-    };
-    let name = format!("{id}.jsonl");
-    projects
-        .flatten()
-        .any(|project| fs::metadata(project.path().join(&name)).is_ok_and(|m| m.is_file() && m.len() > 0))
+    let is_one = |path| fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() > 0);
+    Place::of_claude(env, cwd).is_some_and(|place| place.candidates(id).any(is_one))
 }
 
 pub(super) fn command_line(ask: &Ask) -> Result<Line, Refusal> {

@@ -11,6 +11,7 @@ mod tests;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use super::transcript::Place;
 use super::{Conversation, Environment, Refusal, Start};
 use args::Words;
 
@@ -87,6 +88,14 @@ impl Profile {
         match self {
             Profile::Claude => claude::has_transcript(id, env, cwd),
             Profile::Codex | Profile::Other => false,
+        }
+    }
+
+    /// Where its conversations are written down, as far as that is known.
+    pub(super) fn transcripts(self, env: &Environment, cwd: &Path) -> Option<Place> {
+        match self {
+            Profile::Claude => Place::of_claude(env, cwd),
+            Profile::Codex | Profile::Other => None,
         }
     }
 
