@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -132,12 +133,14 @@ fn a_kill_in_the_middle_of_a_flood_leaves_whole_lines() {
         let file = format!("{nth}.cast");
         let launch = Launch::run(&lab, [FAKE, "flood"]).with(["--record", &lab.text(&file)]);
         let sup = launch.start();
-        // Not at the same moment each time.
-        let enough = 300_000 + 77_777 * nth as u64;
-        eventually("it is written", || {
-            std::fs::metadata(lab.path(&file)).is_ok_and(|there| there.len() > enough)
-        });
-        sup.signal(libc::SIGKILL);
+        let pid = sup.pid();
+        // A file grows page by page: who looks without a pause is likely to see it in the middle of a
+        // write.
+        let size = || std::fs::metadata(lab.path(&file)).map_or(0, |there| there.len());
+        eventually("it is written", || size() > 300_000);
+        let (before, until) = (size(), Instant::now() + LIMIT);
+        while size() == before && Instant::now() < until {}
+        sys::kill(pid, libc::SIGKILL);
         sup.end();
         assert!(Cast::of(&lab.path(&file)).all("o").len() > 200_000);
     }
