@@ -71,6 +71,16 @@ fn a_terminal_a_wait_and_an_unread_stdout_cost_no_wake_ups_either() {
             assert_eq!(wake_ups(pid), 0, "behind a terminal");
         });
         scope.spawn(|| {
+            let (token, file) = ("MY_TOKEN=Y-12345678", lab.text("r.cast"));
+            let launch = Launch::session(&lab, "recorded", [FAKE, "wait"]).with(["--config", &config]);
+            let sup = launch.with(["--record", &file, "--env", token]).start();
+            // It ends in what may be the beginning of a secret.
+            lab.wait_for_file("r.cast", "READY");
+            assert_eq!(wake_ups(sup.pid()), 0, "with a recording");
+            sup.signal(libc::SIGTERM);
+            sup.end().assert_code(143);
+        });
+        scope.spawn(|| {
             let launch = Launch::run(&lab, [FAKE, "exit", "1"]).with(["--config", &config]);
             let sup = launch.start();
             sup.wait_for("restart_scheduled");

@@ -100,9 +100,14 @@ impl Recording {
         }
     }
 
+    /// When the first of what is unwritten happened.
+    pub fn oldest(&self) -> Option<Instant> {
+        self.events.front().map(|event| event.at)
+    }
+
     /// When something has to be written at the latest; none when nothing is unwritten.
     pub fn deadline(&self) -> Option<Instant> {
-        self.events.front().map(|event| event.at + PATIENCE)
+        self.oldest().map(|at| at + PATIENCE)
     }
 
     pub fn is_full(&self) -> bool {
@@ -123,15 +128,11 @@ impl Recording {
         }
         let held = [self.output.veil.held_from(), self.input.veil.held_from()];
         let until = held.into_iter().flatten().min().unwrap_or(self.text.end());
-        while let Some(event) = self.events.front_mut().filter(|event| event.start < until) {
-            let end = event.end.min(until);
-            lines.event(event.at, event.kind, self.text.between(event.start, end));
-            event.start = end;
-            if end == event.end {
-                self.events.pop_front();
-            }
+        while let Some(event) = self.events.pop_front_if(|event| event.end <= until) {
+            lines.event(event.at, event.kind, self.text.between(event.start, event.end));
         }
-        self.text.forget(until);
+        // An event is not torn: all of it waits for its end.
+        self.text.forget(self.events.front().map_or(self.text.end(), |event| event.start));
     }
 }
 

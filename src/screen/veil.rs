@@ -108,8 +108,8 @@ pub struct Veil {
     /// Byte by byte: where the parts of a sequence and of a secret cannot be told apart, as behind
     /// an Escape key.
     raw: Matcher,
-    /// Bytes that change anything while nothing is under way; none without secrets.
-    matters: Option<Box<[bool; 256]>>,
+    /// None without secrets.
+    starts: Option<Starts>,
     /// What stands before has been taken, whatever becomes of it.
     released: u64,
 }
@@ -117,22 +117,17 @@ pub struct Veil {
 impl Veil {
     pub fn new(secrets: &[String]) -> Veil {
         let secrets: Vec<Vec<u8>> =
-            secrets.iter().map(|secret| secret.as_bytes().to_vec()).filter(|it| !it.is_empty()).collect();
+            secrets.iter().map(|secret| secret.as_bytes().to_vec()).filter(|it| it.len() > 1).collect();
         if secrets.is_empty() {
             return Veil::default();
         }
         let is_telling = |core: &Vec<u8>| characters(core) >= LEAST_CORE;
         let cores: Vec<Vec<u8>> = secrets.iter().map(|it| core(it)).filter(is_telling).collect();
-        let mut matters = Box::new([false; 256]);
-        let firsts = secrets.iter().chain(&cores).map(|it| it[0]);
-        for byte in firsts.chain([0x07, 0x18, 0x1a, 0x1b]) {
-            matters[usize::from(byte)] = true;
-        }
         Veil {
+            starts: Some(Starts::of(secrets.iter().chain(&cores))),
             text: Matcher::new(&cores),
             string: Matcher::new(&cores),
             raw: Matcher::new(&secrets),
-            matters: Some(matters),
             ..Veil::default()
         }
     }
@@ -145,14 +140,13 @@ impl Veil {
 
     /// What stands at the end of `text`, whole characters from `from` on, is new.
     pub fn look(&mut self, text: &mut Unwritten, from: u64) {
-        if self.matters.is_none() {
+        if self.starts.is_none() {
             return;
         }
         let mut i = (from - text.begin) as usize;
         while i < text.bytes.len() {
-            if let Some(matters) = self.matters.as_deref().filter(|_| self.is_idle()) {
-                let next = text.bytes[i..].iter().position(|byte| matters[usize::from(*byte)]);
-                let Some(next) = next else { return };
+            if let Some(starts) = self.starts.as_ref().filter(|_| self.is_idle()) {
+                let Some(next) = starts.next(&text.bytes[i..]) else { return };
                 i += next;
             }
             // A copy: a match hides it where it stands.
@@ -164,7 +158,7 @@ impl Veil {
         }
     }
 
-    /// Only few bytes matter now.
+    /// Nothing is under way.
     fn is_idle(&self) -> bool {
         let matcher = match self.at {
             At::Ground => &self.text,
@@ -241,6 +235,51 @@ impl Veil {
     }
 }
 
+/// Where anything can begin; most of what goes by is passed over by it alone.
+struct Starts {
+    /// Bytes that begin a secret, a sequence, or end one.
+    firsts: Box<[bool; 256]>,
+    /// The first two bytes of each secret.
+    pairs: Vec<[u8; 2]>,
+}
+
+impl Starts {
+    fn of<'a>(secrets: impl Iterator<Item = &'a Vec<u8>>) -> Starts {
+        let mut starts = Starts { firsts: Box::new([false; 256]), pairs: Vec::new() };
+        for byte in [0x07, 0x18, 0x1a, 0x1b] {
+            starts.firsts[byte] = true;
+        }
+        for secret in secrets {
+            starts.firsts[usize::from(secret[0])] = true;
+            starts.pairs.extend(secret.first_chunk());
+        }
+        starts
+    }
+
+    fn next(&self, text: &[u8]) -> Option<usize> {
+        let mut from = 0;
+        loop {
+            let at = from + text[from..].iter().position(|byte| self.firsts[usize::from(*byte)])?;
+            if !self.is_refuted(&text[at..]) {
+                return Some(at);
+            }
+            from = at + 1;
+        }
+    }
+
+    /// Whether the next character, blanks passed over, shows that nothing begins here. False where
+    /// that is not easily told.
+    fn is_refuted(&self, text: &[u8]) -> bool {
+        let Some(next) = text.iter().skip(1).position(|byte| *byte != b' ') else { return false };
+        let (first, second) = (text[0], text[1 + next]);
+        first > b' '
+            && (b'!'..=b'~').contains(&second)
+            && second != b'|'
+            && !self.pairs.contains(&[first, second])
+            && !self.pairs.contains(&[first, b' '])
+    }
+}
+
 /// Controls, and what programs put around text that they wrap themselves.
 fn is_passed_over(character: &[u8]) -> bool {
     match *character {
@@ -300,19 +339,24 @@ impl Matcher {
     /// One character that begins at `at`.
     fn feed(&mut self, character: &[u8], at: u64, text: &mut Unwritten) {
         for (at, byte) in (at..).zip(character) {
-            let (mut found, mut longest) = (0, 0);
+            let (before, mut found, mut longest) = (self.longest, 0, 0);
             for pattern in &mut self.patterns {
                 if pattern.completes(*byte) {
                     found = found.max(pattern.bytes.len());
                 }
                 longest = longest.max(pattern.matched);
             }
+            self.longest = longest;
+            if (before, found, longest) == (0, 0, 0) {
+                continue;
+            }
             self.trail.push_back(at);
             for at in self.trail.iter().rev().take(found) {
                 text.hide(*at);
             }
-            self.trail.drain(..self.trail.len() - longest);
-            self.longest = longest;
+            if longest <= before {
+                self.trail.drain(..self.trail.len() - longest);
+            }
         }
     }
 

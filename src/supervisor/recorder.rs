@@ -95,13 +95,13 @@ impl Recorder {
 
     /// Writes what can be written.
     pub fn flush(&mut self, take: Take, now: Instant) -> Option<News> {
-        self.recording.deadline()?;
+        let oldest = self.recording.oldest()?;
         let (settled, mut lines) = match self.settle(now) {
             Ok(lines) => (Ok(()), lines),
             Err(error) => (Err(error), Lines::new(0, now)),
         };
         if let Some((lost, error)) = &self.lost {
-            lines.event(now, Kind::Marker, format!("{lost} events are missing here: {error}").as_bytes());
+            lines.event(oldest, Kind::Marker, format!("{lost} events are missing here: {error}").as_bytes());
             lines.events -= 1;
         }
         self.recording.take(take, now, &mut lines);

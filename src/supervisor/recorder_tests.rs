@@ -51,9 +51,12 @@ fn read(path: &Path) -> (String, Vec<String>) {
         (&header["version"], &header["width"], &header["height"]),
         (&2.into(), &80.into(), &24.into())
     );
-    let (mut output, mut markers) = (String::new(), Vec::new());
+    let (mut output, mut markers, mut latest) = (String::new(), Vec::new(), 0.0);
     for event in lines {
         let text = event[2].as_str().expect("text");
+        let at = event[0].as_f64().expect("a time");
+        assert!(at >= latest, "{event}");
+        latest = at;
         match event[1].as_str() {
             Some("o") => output.push_str(text),
             Some("m") => markers.push(text.to_owned()),
