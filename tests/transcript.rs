@@ -271,7 +271,13 @@ fn a_file_that_is_replaced_cut_or_removed_is_read_anew() {
     }
     assert_eq!(news(&frames[0]).0, "rewritten", "{frames:?}");
     assert!(texts(&frames).ends_with(&["uno", "dos", "tres"]), "{frames:?}");
-    // Gone, and back.
+    // Gone with all its directories, and back, while a reader that lags keeps it open.
+    let _slow = talk.follower(0);
+    let filler = line(&"x".repeat(1000)).repeat(1000);
+    OpenOptions::new().append(true).open(&moved).unwrap().write_all(filler.as_bytes()).unwrap();
+    for _ in 0..1000 {
+        expect_text(&mut follower, &"x".repeat(1000));
+    }
     fs::remove_dir_all(talk.lab.path("home/.claude")).unwrap();
     assert_eq!(news(&talk.read(9)[0]), ("current", true));
     talk.says("again");

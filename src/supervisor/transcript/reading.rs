@@ -125,6 +125,11 @@ impl Reading {
             }
             (false, _) => self.begin(Some(file), News::Rewritten),
         }
+        if watched.file().is_none() && self.is_through() {
+            // Kept open it would keep its room on the disk.
+            self.file = None;
+            self.end = 0;
+        }
     }
 
     /// All there is of the file has been told.
