@@ -11,6 +11,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
+use nix::errno::Errno;
+
 use super::calls::{Answer, Answered, Calls, refuse};
 use super::{Charge, Supervisor};
 use crate::control::protocol::{Code, Error, Id, Reply};
@@ -30,6 +32,7 @@ pub(super) struct Transcripts {
 }
 
 fn cannot_watch(error: &io::Error) -> Error {
+    let error = error.raw_os_error().map_or("unknown error", |errno| Errno::from_raw(errno).desc());
     let message = format!(
         "the conversation's file cannot be watched: {error}; `fs.inotify` in /proc/sys says how many may be, \
          and without `follow` it can be read"
