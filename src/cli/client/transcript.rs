@@ -39,17 +39,25 @@ struct Page {
     /// Something was to be shown, and nothing was yet.
     is_blank: bool,
     day: String,
-    /// The last was a tool, so the next one stands right below it.
-    in_tools: bool,
+    above: Above,
     last_tool: String,
     /// What the tools in use are called, by their ids.
     tools: HashMap<String, String>,
 }
 
+/// What the next stands below of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Above {
+    Nothing,
+    Words,
+    /// Tools stand right below each other.
+    Tool,
+}
+
 impl Page {
     fn new(look: Look) -> Page {
         let (day, last_tool) = (String::new(), String::new());
-        Page { look, is_blank: true, day, in_tools: true, last_tool, tools: HashMap::new() }
+        Page { look, is_blank: true, day, above: Above::Nothing, last_tool, tools: HashMap::new() }
     }
 
     fn width(&self) -> Option<usize> {
@@ -71,7 +79,7 @@ impl Page {
 
     /// agentsup's own words, told from the conversation's by how they look.
     fn aside(&mut self, text: &str) -> String {
-        self.in_tools = true;
+        self.above = Above::Tool;
         self.is_blank = false;
         self.look.paint(Some(Colour::Dim), &format!("… {text}"))
     }
@@ -97,11 +105,12 @@ impl Page {
         self.is_blank = false;
         let mut out = Vec::new();
         let is_tool = matches!(entry.kind, EntryKind::ToolUse | EntryKind::ToolResult);
-        if !(is_tool && self.in_tools) && !(self.in_tools && self.day.is_empty()) {
-            out.push(String::new());
+        match (self.above, is_tool) {
+            (Above::Nothing, _) | (Above::Tool, true) => {}
+            (Above::Words, _) | (Above::Tool, false) => out.push(String::new()),
         }
+        self.above = if is_tool { Above::Tool } else { Above::Words };
         let clock = self.clock(entry.at, &mut out);
-        self.in_tools = is_tool;
         match entry.kind {
             EntryKind::ToolUse => out.push(self.tool_use(entry, &clock)),
             EntryKind::ToolResult => self.tool_result(entry, &mut out),

@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::os::inotify::{Change, Watch};
@@ -112,20 +112,14 @@ impl Watched {
         Ok(())
     }
 
-    /// The directory of all projects, or what there is of the way to it.
+    /// The directory of all projects and the two above it, or what there is of the way to them. Two,
+    /// because a removed directory tells nothing of its end as long as a slow reader keeps a file of
+    /// it open; from the top, so that nothing is made or removed unseen in between.
     fn watch_the_way(&mut self) -> io::Result<()> {
-        for _ in 0..TRIES {
-            let mut missing = None;
-            for dir in self.place.projects.ancestors() {
-                if self.watch.add_dir(dir)? {
-                    break;
-                }
-                missing = Some(dir);
-            }
-            // Made between the two looks: then its own changes have to be watched.
-            if missing.is_none_or(|dir| !dir.is_dir()) {
-                break;
-            }
+        let way: Vec<&Path> = self.place.projects.ancestors().collect();
+        let top = (2..way.len()).find(|nth| way[*nth].is_dir()).unwrap_or(way.len() - 1);
+        for dir in way[..=top].iter().rev() {
+            self.watch.add_dir(dir)?;
         }
         Ok(())
     }
