@@ -5,15 +5,21 @@
 //! bytes → parser → emulator (grid → row → cell; what leaves the grid → line)
 //!                → modes    (what to switch off when the agent is gone)
 //!                → answers  (where no terminal answers)
+//!        emulator → canvas   (what a terminal elsewhere is to show)
+//! bytes → quiet              (the same without what makes terminals answer)
 //! ```
 #![forbid(unsafe_code)]
 
 mod answers;
+pub mod canvas;
+pub mod chord;
 mod emulator;
 mod grid;
 pub mod line;
 mod modes;
 mod parser;
+mod queries;
+pub mod quiet;
 mod row;
 mod style;
 
@@ -94,6 +100,16 @@ impl Screen {
         if let Some(emulator) = &mut self.follower.emulator {
             emulator.resize(cols, rows);
         }
+    }
+
+    /// Columns and rows; `None` before the first agent.
+    pub fn size(&self) -> Option<(usize, usize)> {
+        self.follower.emulator.as_ref().map(|emulator| (emulator.cols(), emulator.rows()))
+    }
+
+    /// The agent's output so far ends with a whole character or sequence.
+    pub fn is_between(&self) -> bool {
+        self.parser.is_between()
     }
 
     /// From now on, for what is asked from now on.
