@@ -55,6 +55,8 @@ names! {
     UserAction "user_action" Info,
     ControlDenied "control_denied" Warning,
     Inject "inject" Info,
+    Attached "attached" Info,
+    Detached "detached" Info,
     SignalReceived "signal_received" Info,
     Suspended "suspended" Info,
     Continued "continued" Info,
@@ -70,7 +72,7 @@ names! {
 
 /// Every key an event may carry. journald's field names are made from this list when agentsup is
 /// compiled, so a key that is not here would be in the file only.
-pub const KEYS: [&str; 50] = [
+pub const KEYS: [&str; 51] = [
     "action",
     "argv",
     "by",
@@ -103,6 +105,7 @@ pub const KEYS: [&str; 50] = [
     "phase",
     "pid",
     "program",
+    "readonly",
     "reason",
     "restarts",
     "role",

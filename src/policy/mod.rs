@@ -1,12 +1,14 @@
 //! Decisions, pure: (state, event, now) → effects. Called by `supervisor`; hands back what to do.
 //! Never touches a file, a clock, a process or a thread.
 //!
-//! `crash` judges an exit, `stop` times the end of a process tree, `life` is the whole machine.
+//! `crash` judges an exit, `stop` times the end of a process tree, `life` is the whole machine; `viewers`
+//! are those who are attached.
 #![forbid(unsafe_code)]
 
 pub mod crash;
 pub mod life;
 pub mod stop;
+pub mod viewers;
 
 use std::time::Instant;
 

@@ -15,6 +15,7 @@
 //! | `kin`     | who a caller is                                                        |
 //! | `methods` | what each method does                                                  |
 //! | `waits`   | answers that come later                                                |
+//! | `viewers` | those who are attached                                                 |
 //! | `streams` | events and lines that callers follow                                   |
 //! | `figures` | state, stats and metrics                                               |
 //! | `story`   | what happened, for the log and for stderr                              |
@@ -48,6 +49,7 @@ mod story;
 mod streams;
 mod suspend;
 mod sweep;
+mod viewers;
 mod views;
 mod waits;
 
@@ -74,9 +76,10 @@ use console::Console;
 use figures::{Dear, Tally};
 use helper::Helper;
 use manager::Manager;
-use settings::{InitSettings, Io, Settings};
+use settings::{InitSettings, Io, Settings, Size};
 use suspend::Suspending;
 use sweep::Sweep;
+use viewers::Viewers;
 
 /// Whom this supervisor serves.
 enum Charge {
@@ -90,6 +93,14 @@ impl Charge {
         match self {
             Charge::Run(session) => session.settings.scrollback,
             Charge::Init(_) => None,
+        }
+    }
+
+    /// Of the first agent's terminal.
+    fn size(&self, console: &Console) -> Size {
+        match self {
+            Charge::Run(session) => console.size(session.settings.size),
+            Charge::Init(_) => Size { cols: 0, rows: 0 },
         }
     }
 }
@@ -123,6 +134,9 @@ struct Supervisor {
     sweep: Sweep,
     /// What the agent's terminal shows.
     screen: Screen,
+    /// Of the agent's terminal, or of the next one.
+    size: Size,
+    viewers: Viewers,
     orphans: u64,
     /// Children that failed before exec: their end is no orphan's.
     failed_children: HashSet<i32>,
@@ -219,6 +233,7 @@ impl Supervisor {
             self.settle();
             self.answer_waiting();
             self.feed_streams();
+            self.serve_viewers();
             self.send_answers();
             self.tell_manager();
         }
@@ -252,7 +267,8 @@ impl Supervisor {
         let leave = self.leaves_at();
         let suspend = self.suspending.map(Suspending::deadline);
         let calls = self.calls.as_ref().and_then(Calls::deadline);
-        [life, suspend, leave, calls, self.manager.deadline()].into_iter().flatten().min()
+        let viewers = self.viewers_deadline();
+        [life, suspend, leave, calls, viewers, self.manager.deadline()].into_iter().flatten().min()
     }
 
     fn register(&self, sources: &mut Sources<Source>) {

@@ -147,6 +147,7 @@ impl Supervisor {
     }
 
     fn spawn_session(&mut self, next: Next) -> Result<Agent, Failed> {
+        let size = self.wanted_size();
         let Charge::Run(session) = &mut self.charge else { return Err(Failed::own("charge", "no session")) };
         let settings = &session.settings;
         let new_id = random::uuid_v4().map_err(|e| Failed::own("random", &e.to_string()))?;
@@ -158,7 +159,6 @@ impl Supervisor {
             .map_err(|refusal| Failed { code: 78, step: "plan", why: refusal.to_string() })?;
         let program = program::find(&plan.argv[0], plan.env.get("PATH"), &plan.cwd.value)?;
         self.log.set_redactor(Redactor::new(plan.env.secrets()));
-        let size = self.console.size(settings.size);
         // A long list: said again only when it is another one.
         let dropped = plan.env.dropped.join(",");
         let new = (dropped != self.told_dropped).then(|| dropped.clone());
@@ -176,7 +176,10 @@ impl Supervisor {
             }
         }?;
         if settings.io == Io::Pty {
+            self.size = size;
             self.screen.begin(size.cols, size.rows);
+            self.console.forget_told();
+            self.viewers.agent_began();
         }
         session.next = Some(Facts {
             conversation: plan.conversation,

@@ -6,9 +6,10 @@ use super::console::Typed;
 use super::helper::Kind;
 use super::keys::{self, Choice};
 use super::settings::Io;
-use super::suspend::{self, Suspending};
+use super::suspend::Suspending;
 use super::{Charge, Supervisor, figures, views};
 use crate::log::{Event as LogEvent, Name};
+use crate::os::front;
 use crate::os::poll::Ready;
 use crate::os::pty::Read;
 use crate::os::signals::{self, Arrived};
@@ -87,8 +88,10 @@ impl Supervisor {
     }
 
     pub(super) fn resize(&mut self) {
-        let Charge::Run(session) = &self.charge else { return };
-        let size = self.console.size(session.settings.size);
+        let size = self.wanted_size();
+        if size != std::mem::replace(&mut self.size, size) {
+            self.viewers.disturb();
+        }
         self.screen.resize(size.cols, size.rows);
         self.screen.answered_by(views::queries(&self.console));
         if let Some(terminal) = self.agent.as_ref().and_then(|a| a.terminal.as_ref())
@@ -186,6 +189,7 @@ impl Supervisor {
         }
         if agent.terminal.is_some() {
             self.console.tidy_screen(&self.screen.modes_off(), how != How::Code(0));
+            self.viewers.agent_ended(self.screen.modes_off(), how != How::Code(0));
             self.screen.forget_modes();
         }
         self.suspending = None;
@@ -266,6 +270,7 @@ impl Supervisor {
         self.tally.output_bytes += bytes.len() as u64;
         self.console.output(bytes);
         self.screen.feed(bytes);
+        self.show_viewers(bytes);
     }
 
     /// Where no terminal does. An agent that asks and does not read is not waited for.
@@ -278,7 +283,7 @@ impl Supervisor {
     }
 
     pub(super) fn on_stdin(&mut self) {
-        if self.console.has_terminal() && !suspend::is_in_front() {
+        if self.console.has_terminal() && !front::is_in_front() {
             // Somebody moved us to the background: the key is the shell's.
             self.stand_by();
             return;
@@ -323,7 +328,7 @@ impl Supervisor {
     }
 
     /// The one place that all a human types to the running agent goes through.
-    fn on_operator(&mut self, bytes: &[u8]) {
+    pub(super) fn on_operator(&mut self, bytes: &[u8]) {
         self.tally.last_key_epoch = Some(figures::epoch());
         self.note_interrupt(bytes);
         self.type_into_agent(bytes);

@@ -2,7 +2,7 @@
 //! words behind the verb; an exit code comes back. Never touches a process: it asks through
 //! `control::Client`.
 //!
-//! words → `args` → `reach` (which socket) → `verbs`, `state`, `stream`, `wait`, `health`
+//! words → `args` → `reach` (which socket) → `verbs`, `state`, `attach`, `stream`, `wait`, `health`
 //!                  `sessions` (what lies there) → `ls`, `prune`
 
 use std::ffi::OsString;
@@ -23,6 +23,7 @@ use crate::control::{CallError, Client};
 use crate::os::signals;
 
 pub mod args;
+mod attach;
 mod health;
 mod look;
 mod ls;
@@ -71,6 +72,7 @@ table! {
     "resume" Resume |argv| asking(argv, 0, verbs::resume),
     "stop" Stop |argv| asking(argv, 0, verbs::stop),
     "screen" Screen |argv| asking(argv, 0, verbs::screen),
+    "attach" Attach |argv| asking(argv, 0, attach::attach),
     "inject" Inject |argv| asking(argv, 1, verbs::inject),
     "events" Events |argv| asking(argv, 0, stream::events),
     "logs" Logs |argv| asking(argv, 0, stream::logs),

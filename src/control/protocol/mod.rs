@@ -20,8 +20,8 @@ pub use call::{Call, LINES_BY_DEFAULT, METHODS, Mode, UNBUILT, WaitFor};
 pub use error::{Code, Error};
 pub use id::Id;
 pub use reply::{
-    Ack, Body, Calls, Cursor, Dropped, End, Event, EventFrame, Injected, LogLine, Metrics, Pid, Pong, Reply,
-    Screen, Start, Stats, Stopped, StreamFrame, Waited,
+    Ack, AttachFrame, Attached, Body, Calls, Cursor, Dropped, End, Event, EventFrame, Injected, LogLine,
+    Metrics, Over, Pid, Pong, Reply, Screen, Start, Stats, Stopped, StreamFrame, Suspend, Waited,
 };
 pub use request::Request;
 #[cfg(feature = "schema")]

@@ -139,11 +139,14 @@ pub struct Wake {
     pub why: String,
 }
 
-/// The human at the supervisor's own terminal.
+/// The humans: at the supervisor's own terminal, and attached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Operator {
     pub terminal: bool,
+    /// How many are attached, readonly ones included.
+    #[serde(default)]
+    pub attached: u64,
     pub last_key_at: Option<f64>,
 }
 
