@@ -9,8 +9,7 @@ use super::words::Word;
 
 /// Verbs that the design names and that do not work yet.
 #[rustfmt::skip]
-pub const UNBUILT_VERBS: [&str; 16] = [
-    "attach",
+pub const UNBUILT_VERBS: [&str; 15] = [
     "trigger", "triggers", "ack", "progress", "unblock", "permission", "question", "heartbeat",
     "idle", "done", "describe",
     "claim", "claims", "commits",
@@ -63,6 +62,7 @@ enum Verb {
     Stop(client::Stop),
     Screen(client::Screen),
     Send(client::Send),
+    Attach(client::Attach),
     Inject(client::Inject),
     Events(client::Events),
     Logs(client::Logs),
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn a_wrong_verb_gets_the_right_advice() {
         for (word, message) in [
-            ("attach", "the verb attach is not built yet"),
+            ("tree", "the verb tree is not built yet"),
             ("restrat", "unknown verb restrat; did you mean restart?"),
             ("rnu", "unknown verb rnu; did you mean run?"),
             ("explian", "unknown verb explian; did you mean explain?"),

@@ -169,6 +169,7 @@ impl Ground {
             halt_notify: choices.halt_notify,
             labels: choices.labels,
             scrollback: choices.scrollback,
+            detach_key: choices.detach_key,
             log_max_bytes: choices.log_max_bytes,
             journald: choices.journald,
             config: choices.config,

@@ -108,7 +108,7 @@ mod tests {
     fn usage_errors_are_2_and_refusals_78() {
         for (line, code) in [
             ("nonsense", 2),
-            ("attach", 2),
+            ("tree", 2),
             ("--frob", 2),
             ("-- run", 2),
             ("help nonsense", 2),

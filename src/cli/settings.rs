@@ -12,6 +12,7 @@ use super::names::Named;
 use super::world::{Stdin, World};
 use crate::control::access::Role;
 use crate::policy::crash::{Backoff, Numbers, OnClean, OnHalt, Restart};
+use crate::screen::chord::Chord;
 use crate::session::{Profile, Start};
 use crate::supervisor::settings::{Io, RecordSettings, Size};
 
@@ -60,6 +61,7 @@ pub struct Choices {
     pub halt_notify: Vec<String>,
     /// None: the agent's output is not followed.
     pub scrollback: Option<usize>,
+    pub detach_key: Chord,
     pub log_max_bytes: u64,
     pub journald: bool,
     pub config: Option<PathBuf>,
@@ -175,6 +177,9 @@ pub fn settle(
     let scrollback = (DEFAULT_SCROLLBACK, "default");
     let scrollback =
         pick.one("screen.scrollback", None, config.screen.scrollback, scrollback, usize::to_string);
+    let detach_key = (Chord::BACKSLASH, "default");
+    let detach_key =
+        pick.one("screen.detach_key", None, config.screen.detach_key, detach_key, Chord::to_string);
     let max_bytes = (DEFAULT_LOG_BYTES, "default");
     let max_bytes = pick.one("log.max_bytes", None, config.log_max_bytes, max_bytes, u64::to_string);
     let journald = pick.one("log.journald", None, config.journald, (true, "default"), bool::to_string);
@@ -208,6 +213,7 @@ pub fn settle(
         crash,
         halt_notify: config.halt_notify,
         scrollback: screen.value.then_some(scrollback.value),
+        detach_key: detach_key.value,
         log_max_bytes: max_bytes.value,
         journald: journald.value,
         config: pick.config,

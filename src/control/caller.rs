@@ -9,7 +9,8 @@ use super::protocol::{Code, Reply, Request};
 use crate::os::poll::{Ready, Want};
 use crate::os::socket::{Moved, Peer, Stream};
 
-/// Below this a caller is listened to: one that does not read its answers would only ask for more.
+/// Below this a caller is listened to: one that does not read its answers would only ask for more. But
+/// one that is attached has not asked for what waits for it, and may want to stop it.
 const ASK_ROOM: usize = 64 * 1024;
 /// Heard in one go before the others have their turn.
 const BATCH: usize = 1;
@@ -34,6 +35,12 @@ pub(super) struct Caller {
     pub(super) partial: Option<Instant>,
     /// Requests handed on whose answer is still to come, and streams.
     pub(super) held: usize,
+    /// Terminal bytes go both ways.
+    pub(super) attached: bool,
+    /// Attached, and what it types finds no room now.
+    pub(super) is_put_off: bool,
+    /// Bytes that it has ever taken.
+    pub(super) taken: u64,
     /// More whole frames may stand in the decoder than were handed on.
     pub(super) more: bool,
     /// It will send nothing any more; it may still read, as `nc -N` does.
@@ -49,6 +56,8 @@ pub(super) struct Caller {
 /// What a caller said.
 pub enum Heard {
     Request(Request),
+    /// Terminal bytes of one that is attached.
+    Typed(Vec<u8>),
     /// To be answered and counted, nothing more.
     Refused(Reply),
     /// Nobody is there to be answered.
@@ -76,6 +85,9 @@ impl Caller {
             heard: now,
             partial: None,
             held: 0,
+            attached: false,
+            is_put_off: false,
+            taken: 0,
             more: false,
             ended: false,
             hung_up: false,
@@ -85,7 +97,8 @@ impl Caller {
     }
 
     fn is_listened_to(&self) -> bool {
-        !self.ended && !self.refused && !self.more && self.out.len() < ASK_ROOM
+        let has_room = if self.attached { !self.is_put_off } else { self.out.len() < ASK_ROOM };
+        !self.ended && !self.refused && !self.more && has_room
     }
 
     pub(super) fn wants(&self) -> Want {
@@ -119,7 +132,10 @@ impl Caller {
         while !self.out.is_empty() {
             let (front, _) = self.out.as_slices();
             match self.stream.write(front) {
-                Moved::Bytes(n) => drop(self.out.drain(..n)),
+                Moved::Bytes(n) => {
+                    self.out.drain(..n);
+                    self.taken += n as u64;
+                }
                 Moved::Nothing => return Written::Part,
                 Moved::Closed => return Written::Never,
             }
@@ -142,10 +158,11 @@ impl Caller {
             }
             match if self.ended { self.decoder.finish() } else { self.decoder.next() } {
                 Ok(Some(Frame::Json(json))) => heard.push(self.understand(&json)),
+                Ok(Some(Frame::Raw(bytes))) if self.attached => heard.push(Heard::Typed(bytes)),
                 Ok(Some(Frame::Raw(_))) => heard.push(Heard::Refused(Reply::error(
                     None,
-                    Code::Unsupported,
-                    "terminal bytes are for `attach`, which is not built yet",
+                    Code::NotAttached,
+                    "terminal bytes, but this connection is not attached; `attach` comes first",
                 ))),
                 Ok(None) => break,
                 Err(error) => {

@@ -22,13 +22,16 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 
 use super::frame::{Decoder, Frame, Framing};
-use super::protocol::{Call, Code, Error, Id, Reply, Request, StreamFrame};
+use super::protocol::{AttachFrame, Attached, Call, Code, Error, Id, Reply, Request, StreamFrame};
 use crate::os::poll::{Sources, Want};
 use crate::os::socket;
 
 pub mod many;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod wire;
+
+use wire::Wire;
 
 const CHUNK: usize = 16 * 1024;
 
@@ -179,6 +182,18 @@ impl Client {
 
     pub fn transcript(self, lines: u32, follow: bool) -> Result<Stream, CallError> {
         self.stream(Call::Transcript { lines, follow }, follow)
+    }
+
+    /// Terminal bytes go both ways from here on; what is not for the terminal comes as frames.
+    pub fn attach(mut self, call: Call) -> Result<(Attached, Wire), CallError> {
+        let id = self.send(call)?;
+        let first = self.reply(&id, &Patience::For(self.patience).deadline())?;
+        let Some(AttachFrame::Attached(attached)) = first else {
+            return Err(CallError::Broken("no reply to `attach`".to_owned()));
+        };
+        let wire =
+            Wire::new(self.stream, self.decoder).map_err(|error| CallError::Broken(in_words(&error)))?;
+        Ok((attached, wire))
     }
 
     /// The first frame is read here, so that a refusal is the error of the call itself.

@@ -10,6 +10,7 @@ use super::access::Role;
 pub use super::caller::Heard;
 use super::caller::{Caller, Written};
 use super::door::Door;
+use super::frame::Framing;
 use super::protocol::{Code, Reply};
 use super::{BUFFERS_MAX, CALLERS_MAX, HALF_SENT_MAX, PENDING_MAX, STREAM_MAX, UNREAD_MAX};
 use crate::os::poll::{Ready, Want};
@@ -148,9 +149,10 @@ impl Server {
     }
 
     /// One that has made no request goes before one that has, one that does not read before one that
-    /// does, and one that waits for an answer last.
+    /// does, one that waits for an answer after those; and last somebody who is attached, however long
+    /// the keys were left alone.
     fn close_most_silent(&mut self) -> bool {
-        let worth = |c: &Caller| (c.is_known, c.out.is_empty(), c.held > 0, c.heard);
+        let worth = |c: &Caller| (c.is_known, c.attached, c.out.is_empty(), c.held > 0, c.heard);
         let most_silent = self.callers.iter().min_by_key(|(_, c)| worth(c)).map(|(id, _)| *id);
         if let Some(id) = most_silent {
             // As far as it can be told without waiting.
@@ -161,7 +163,8 @@ impl Server {
         most_silent.is_some()
     }
 
-    fn drop_caller(&mut self, id: CallerId) {
+    /// One that does not read, or holds too much.
+    pub fn drop_caller(&mut self, id: CallerId) {
         self.dropped += 1;
         self.forget(id);
     }
@@ -231,6 +234,52 @@ impl Server {
             caller.held = caller.held.saturating_sub(1);
         }
         self.close_if_done(id);
+    }
+
+    pub fn framing(&self, id: CallerId) -> Option<Framing> {
+        self.callers.get(&id)?.decoder.framing()
+    }
+
+    /// Terminal bytes go both ways from here on. False: it waits for too much already.
+    pub fn attach(&mut self, id: CallerId) -> bool {
+        let is_held = self.hold(id);
+        if let Some(caller) = self.callers.get_mut(&id).filter(|_| is_held) {
+            caller.attached = true;
+        }
+        is_held
+    }
+
+    pub fn detach(&mut self, id: CallerId) {
+        if let Some(caller) = self.callers.get_mut(&id) {
+            (caller.attached, caller.is_put_off) = (false, false);
+        }
+        self.release(id);
+    }
+
+    /// Whether what an attached caller types is left where it is for now.
+    pub fn put_typing_off(&mut self, id: CallerId, is_put_off: bool) {
+        if let Some(caller) = self.callers.get_mut(&id) {
+            caller.is_put_off = is_put_off && caller.attached;
+        }
+    }
+
+    /// Bytes that wait for it, and bytes that it has ever taken.
+    pub fn queue(&self, id: CallerId) -> (usize, u64) {
+        self.callers.get(&id).map_or((0, 0), |caller| (caller.out.len(), caller.taken))
+    }
+
+    /// Frames of terminal bytes, sent with the turn's answers. How many may wait is the caller's affair
+    /// that makes them.
+    pub fn send_raw(&mut self, id: CallerId, frames: &[u8]) {
+        let Some(caller) = self.callers.get_mut(&id).filter(|caller| !caller.refused) else { return };
+        if caller.out.is_empty() {
+            self.answered.push(id);
+        }
+        caller.out.extend(frames);
+        if caller.out.len() >= GATHERED {
+            self.flush(id);
+        }
+        self.count(id);
     }
 
     pub fn is_here(&self, id: CallerId) -> bool {

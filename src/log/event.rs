@@ -57,6 +57,8 @@ names! {
     Inject "inject" Info,
     Send "send" Info,
     OperatorInput "operator_input" Info,
+    Attached "attached" Info,
+    Detached "detached" Info,
     SignalReceived "signal_received" Info,
     Suspended "suspended" Info,
     Continued "continued" Info,
@@ -74,7 +76,7 @@ names! {
 
 /// Every key an event may carry. journald's field names are made from this list when agentsup is
 /// compiled, so a key that is not here would be in the file only.
-pub const KEYS: [&str; 52] = [
+pub const KEYS: [&str; 53] = [
     "action",
     "argv",
     "by",
@@ -107,6 +109,7 @@ pub const KEYS: [&str; 52] = [
     "phase",
     "pid",
     "program",
+    "readonly",
     "reason",
     "receipt",
     "record",

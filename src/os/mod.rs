@@ -9,6 +9,8 @@
 //! | `spawn`     | fork, the steps in the child, and which of them failed               |
 //! | `pty`       | the agent's terminal, seen from the master                           |
 //! | `tty`       | the operator's terminal: raw mode, size, foreground group            |
+//! | `front`     | in front of that terminal, or stopped until we are                   |
+//! | `rescue`    | that terminal, given back on a panic                                 |
 //! | `poll`      | sleep until something happens or a deadline passes                   |
 //! | `sink`      | writing to an inherited descriptor without ever blocking             |
 //! | `procfs`    | who is alive, whose child, whose session                             |
@@ -24,6 +26,7 @@
 
 pub mod cgroup;
 pub mod clock;
+pub mod front;
 pub mod inherited;
 pub mod inotify;
 pub mod lock;
@@ -33,6 +36,7 @@ pub mod poll;
 pub mod procfs;
 pub mod pty;
 pub mod random;
+pub mod rescue;
 pub mod sched;
 pub mod signals;
 pub mod sink;

@@ -1,14 +1,15 @@
 //! Decisions, pure: (state, event, now) → effects. Called by `supervisor`; hands back what to do.
 //! Never touches a file, a clock, a process or a thread.
 //!
-//! `crash` judges an exit, `stop` times the end of a process tree, `life` is the whole machine,
-//! `typing` puts callers' texts into the agent's line.
+//! `crash` judges an exit, `stop` times the end of a process tree, `life` is the whole machine;
+//! `typing` puts callers' texts into the agent's line, `viewers` are those who are attached.
 #![forbid(unsafe_code)]
 
 pub mod crash;
 pub mod life;
 pub mod stop;
 pub mod typing;
+pub mod viewers;
 
 use std::time::Instant;
 

@@ -1,6 +1,7 @@
 //! What a terminal would show: text and sequences in, rows, cursor and title kept. Left and right
 //! margins, double-width lines and pictures are not known; no agent was seen to use them.
 
+pub mod paint;
 mod sequences;
 
 use std::ops::Range;

@@ -62,8 +62,13 @@ impl Grid {
     }
 
     pub fn lines(&self) -> impl Iterator<Item = Line> {
+        self.each().map(Line::of)
+    }
+
+    /// The rows, from the top.
+    pub fn each(&self) -> impl Iterator<Item = &Row> {
         let (lower, upper) = self.rows.split_at(self.top);
-        upper.iter().chain(lower).map(Line::of)
+        upper.iter().chain(lower)
     }
 
     fn place(&self, row: usize) -> usize {

@@ -6,17 +6,23 @@
 //!                → modes    (what to switch off when the agent is gone)
 //!                → answers  (where no terminal answers)
 //!       → recording (whole characters → veil, which hides secrets → lines of asciicast)
+//!        emulator → canvas   (what a terminal elsewhere is to show)
+//! bytes → quiet              (the same without what makes terminals answer)
 //! ```
 #![forbid(unsafe_code)]
 
 mod answers;
 pub mod asciicast;
+pub mod canvas;
+pub mod chord;
 mod emulator;
 mod grid;
 pub mod input;
 pub mod line;
 mod modes;
 mod parser;
+mod queries;
+pub mod quiet;
 pub mod recording;
 mod row;
 mod style;
@@ -99,6 +105,16 @@ impl Screen {
         if let Some(emulator) = &mut self.follower.emulator {
             emulator.resize(cols, rows);
         }
+    }
+
+    /// Columns and rows; `None` before the first agent.
+    pub fn size(&self) -> Option<(usize, usize)> {
+        self.follower.emulator.as_ref().map(|emulator| (emulator.cols(), emulator.rows()))
+    }
+
+    /// The agent's output so far ends with a whole character or sequence.
+    pub fn is_between(&self) -> bool {
+        self.parser.is_between()
     }
 
     /// From now on, for what is asked from now on.

@@ -1,5 +1,5 @@
 //! Which terminal modes the agent has switched on, so that they can be switched off when it is
-//! suspended or dies without doing so, and on again when it continues.
+//! suspended or dies without doing so, on again when it continues, and on for whoever attaches.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +13,11 @@ const WATCHED: [u16; 24] = [
 /// Modes that are on unless an agent switches them off.
 const ON_BY_DEFAULT: [u16; 2] = [7, 25];
 const ALTERNATE_SCREEN: [u16; 3] = [47, 1047, 1049];
+/// Their default is the terminal's own: only what an agent said of them can be said again.
+const REPEATED: [u16; 6] = [12, 45, 1007, 1034, 1036, 1039];
+/// What is drawn by the emulator, or is a moment's; and the reports of a size, which only the size's
+/// owner could make.
+const NOT_PAINTED: [u16; 9] = [6, 7, 25, 47, 1047, 1048, 1049, 2026, 2048];
 /// Reported to whoever asks, beside those that are watched only to be switched off: what the emulator
 /// would have to do something for, and does not, is not known.
 const NOT_OURS: [u16; 5] = [66, 1001, 2027, 2048, 9001];
@@ -22,10 +27,10 @@ const MOST_KITTY: usize = 16;
 pub struct Modes {
     set: BTreeMap<u16, bool>,
     keypad: bool,
-    /// Flags pushed on the kitty keyboard stack, deepest first.
-    kitty: Vec<u16>,
+    /// Flags pushed on the kitty keyboard stacks of both screens, deepest first.
+    kitty: [Vec<u16>; 2],
     modify_other_keys: Option<u16>,
-    cursor_style: bool,
+    cursor_style: Option<u16>,
     charset: bool,
     margins: bool,
 }
@@ -45,13 +50,23 @@ impl Modes {
         match (csi.marker, csi.between, csi.last) {
             (b'?', 0, b'h' | b'l') => {
                 for mode in csi.params() {
-                    if WATCHED.contains(mode) || ON_BY_DEFAULT.contains(mode) {
+                    if ALTERNATE_SCREEN.contains(mode) {
+                        // There is but one, whichever of them brought it up.
+                        self.set.retain(|known, _| !ALTERNATE_SCREEN.contains(known));
+                        if csi.last == b'l' {
+                            self.kitty[1].clear();
+                        }
+                    }
+                    if WATCHED.contains(mode) || ON_BY_DEFAULT.contains(mode) || REPEATED.contains(mode) {
                         self.set.insert(*mode, csi.last == b'h');
                     }
                 }
             }
-            (b'>', 0, b'u') if self.kitty.len() < MOST_KITTY => self.kitty.push(csi.param(0)),
-            (b'<', 0, b'u') => self.kitty.truncate(self.kitty.len().saturating_sub(csi.count(0))),
+            (b'>', 0, b'u') if self.kitty().len() < MOST_KITTY => self.kitty_mut().push(csi.param(0)),
+            (b'<', 0, b'u') => {
+                let left = self.kitty().len().saturating_sub(csi.count(0));
+                self.kitty_mut().truncate(left);
+            }
             (b'=', 0, b'u') => {
                 let now = self.kitty_flags();
                 let flags = match csi.param(1) {
@@ -59,15 +74,17 @@ impl Modes {
                     3 => now & !csi.param(0),
                     _ => csi.param(0),
                 };
-                match self.kitty.last_mut() {
+                match self.kitty_mut().last_mut() {
                     Some(top) => *top = flags,
-                    None => self.kitty.push(flags),
+                    None => self.kitty_mut().push(flags),
                 }
             }
             (b'>', 0, b'm') if csi.param(0) == 4 => {
                 self.modify_other_keys = Some(csi.param(1)).filter(|value| *value > 0);
             }
-            (0, b' ', b'q') => self.cursor_style = csi.param(0) != 0 || !csi.has_params(),
+            (0, b' ', b'q') => {
+                self.cursor_style = Some(csi.param(0)).filter(|style| *style != 0 || !csi.has_params());
+            }
             (0, 0, b'r') => self.margins = csi.has_params(),
             (0, b'!', b'p') => {
                 let before = std::mem::take(self);
@@ -86,14 +103,33 @@ impl Modes {
     }
 
     pub fn kitty_flags(&self) -> u16 {
-        self.kitty.last().copied().unwrap_or(0)
+        self.kitty().last().copied().unwrap_or(0)
+    }
+
+    /// The mode that brought up the alternate screen, while it is shown.
+    pub fn alternate(&self) -> Option<u16> {
+        ALTERNATE_SCREEN.into_iter().rev().find(|mode| self.set.get(mode) == Some(&true))
+    }
+
+    /// Of the screen that is shown.
+    fn kitty(&self) -> &Vec<u16> {
+        &self.kitty[usize::from(self.alternate().is_some())]
+    }
+
+    fn kitty_mut(&mut self) -> &mut Vec<u16> {
+        let screen = usize::from(self.alternate().is_some());
+        &mut self.kitty[screen]
+    }
+
+    pub fn is_synchronized(&self) -> bool {
+        self.set.get(&2026) == Some(&true)
     }
 
     fn changed(&self) -> impl Iterator<Item = (u16, bool)> + '_ {
         self.set
             .iter()
             .map(|(&mode, &on)| (mode, on))
-            .filter(|(mode, on)| *on != ON_BY_DEFAULT.contains(mode))
+            .filter(|(mode, on)| !REPEATED.contains(mode) && *on != ON_BY_DEFAULT.contains(mode))
     }
 
     /// Sequences that put the terminal back; empty when the agent left it as it was.
@@ -103,13 +139,15 @@ impl Modes {
             // Resetting the margins moves the cursor home.
             out.push_str("\x1b7\x1b[r\x1b8");
         }
-        if !self.kitty.is_empty() {
-            out.push_str(&format!("\x1b[<{}u", self.kitty.len()));
-        }
+        let pop = |flags: &[u16]| match flags.len() {
+            0 => String::new(),
+            depth => format!("\x1b[<{depth}u"),
+        };
+        out.push_str(&pop(self.kitty()));
         if self.modify_other_keys.is_some() {
             out.push_str("\x1b[>4;0m");
         }
-        if self.cursor_style {
+        if self.cursor_style.is_some() {
             out.push_str("\x1b[0 q");
         }
         if self.charset {
@@ -124,6 +162,9 @@ impl Modes {
         for (mode, on) in others.into_iter().chain(screen) {
             out.push_str(&format!("\x1b[?{mode}{}", if on { 'l' } else { 'h' }));
         }
+        if self.alternate().is_some() {
+            out.push_str(&pop(&self.kitty[0]));
+        }
         if !out.is_empty() {
             out.push_str("\x1b[0m");
         }
@@ -135,19 +176,45 @@ impl Modes {
         let mut out = String::new();
         let (screen, others): (Vec<_>, Vec<_>) =
             self.changed().partition(|(mode, _)| ALTERNATE_SCREEN.contains(mode));
+        if self.alternate().is_some() {
+            out.push_str(&self.kitty_on(0));
+        }
         for (mode, on) in screen.into_iter().chain(others) {
             out.push_str(&format!("\x1b[?{mode}{}", if on { 'h' } else { 'l' }));
         }
+        out.push_str(&self.keys_on());
+        out.into_bytes()
+    }
+
+    /// How keys are sent, on the screen that is shown.
+    fn keys_on(&self) -> String {
+        let mut out = String::new();
         if self.keypad {
             out.push_str("\x1b=");
         }
         if let Some(value) = self.modify_other_keys {
             out.push_str(&format!("\x1b[>4;{value}m"));
         }
-        for flags in &self.kitty {
-            out.push_str(&format!("\x1b[>{flags}u"));
+        out + &self.kitty_on(usize::from(self.alternate().is_some()))
+    }
+
+    /// The keyboard flags of the main screen (0) or the alternate one (1).
+    pub fn kitty_on(&self, screen: usize) -> String {
+        self.kitty[screen].iter().map(|flags| format!("\x1b[>{flags}u")).collect()
+    }
+
+    /// For a terminal in which all of it is off: whatever the emulator does not draw.
+    pub fn painted(&self) -> String {
+        let mut out = String::new();
+        for (mode, on) in self.set.iter().filter(|(mode, _)| !NOT_PAINTED.contains(mode)) {
+            if *on || REPEATED.contains(mode) {
+                out.push_str(&format!("\x1b[?{mode}{}", if *on { 'h' } else { 'l' }));
+            }
         }
-        out.into_bytes()
+        if let Some(style) = self.cursor_style {
+            out.push_str(&format!("\x1b[{style} q"));
+        }
+        out + &self.keys_on()
     }
 }
 
@@ -183,6 +250,14 @@ mod tests {
         let (off, on) = after("\x1b[>1u\x1b[>5u\x1b[>4;2m");
         assert_eq!(off, "\x1b[<2u\x1b[>4;0m\x1b[0m");
         assert_eq!(on, "\x1b[>4;2m\x1b[>1u\x1b[>5u");
+    }
+
+    #[test]
+    fn each_screen_has_a_keyboard_stack_of_its_own() {
+        let (off, on) = after("\x1b[>1u\x1b[?1049h\x1b[>3u\x1b[>5u");
+        assert_eq!(off, "\x1b[<2u\x1b[?1049l\x1b[<1u\x1b[0m");
+        assert_eq!(on, "\x1b[>1u\x1b[?1049h\x1b[>3u\x1b[>5u");
+        assert_eq!(after("\x1b[>1u\x1b[?1049h\x1b[>3u\x1b[?1049l").1, "\x1b[>1u");
     }
 
     #[test]

@@ -124,6 +124,11 @@ pub struct Parser {
 }
 
 impl Parser {
+    /// No sequence and no character stands unfinished.
+    pub fn is_between(&self) -> bool {
+        self.at == At::Ground && self.partial_len == 0
+    }
+
     pub fn feed(&mut self, mut bytes: &[u8], to: &mut impl Listener) {
         while !bytes.is_empty() {
             let taken = match self.at {

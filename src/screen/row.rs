@@ -36,6 +36,15 @@ impl Cell {
     }
 }
 
+/// Characters side by side in one style: ASCII ones, or a single other one with its marks.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    pub col: usize,
+    pub text: &'a str,
+    pub width: usize,
+    pub style: Style,
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// While all of it is ASCII in one style: that, and no cells. Most rows never become more, and
@@ -224,6 +233,25 @@ impl Row {
     fn seen_cells(&self) -> &[Cell] {
         let end = self.cells.iter().rposition(|cell| !cell.is_unseen()).map_or(0, |at| at + 1);
         &self.cells[..end]
+    }
+
+    /// All up to the last that can be seen, from the left.
+    pub fn pieces(&self, mut take: impl FnMut(Piece)) {
+        let plain = self.seen_plain();
+        if let Ok(text) = std::str::from_utf8(plain)
+            && !plain.is_empty()
+        {
+            take(Piece { col: 0, text, width: plain.len(), style: self.plain_style });
+        }
+        let mut one = [0; 4];
+        for (col, cell) in self.seen_cells().iter().enumerate().filter(|(_, cell)| !cell.is_tail()) {
+            let text = match cell.code & CLUSTER {
+                0 => character(cell.code).encode_utf8(&mut one),
+                _ => self.clusters[(cell.code & CODE) as usize].as_str(),
+            };
+            let width = if cell.code & WIDE == 0 { 1 } else { 2 };
+            take(Piece { col, text, width, style: cell.style });
+        }
     }
 
     /// All up to the last that can be seen: the text onto `text`, as UTF-8, and each style with the

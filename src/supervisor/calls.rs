@@ -193,6 +193,7 @@ impl Supervisor {
         for heard in heard {
             match (heard, &mut self.calls) {
                 (Heard::Request(request), _) => self.on_request(caller, request),
+                (Heard::Typed(bytes), _) => self.on_viewer_typed(caller, &bytes),
                 (Heard::Refused(reply), Some(calls)) => {
                     calls.counts.entry(INVALID).or_default().error += 1;
                     calls.server.reply(caller, &reply);
@@ -269,7 +270,15 @@ impl Supervisor {
         {
             self.log.record(event);
         }
-        refuse(Code::Forbidden, format!("a caller with the role `{}` may not `{method}`", role.name()))
+        let why = match (method, role) {
+            ("attach", Role::Agent) => {
+                "; this is inside the agent's own process tree, and would show the terminal in itself: attach \
+                 from another one"
+            }
+            ("attach", Role::Observer) => "; it shows all secrets that the terminal does, `screen` does not",
+            _ => "",
+        };
+        refuse(Code::Forbidden, format!("a caller with the role `{}` may not `{method}`{why}", role.name()))
     }
 
     /// Refusals that were counted and not told yet.

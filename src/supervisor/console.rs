@@ -3,14 +3,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Mutex;
 
 use nix::sys::termios::Termios;
 
 use super::buffer::{Buffer, FULL};
 use super::settings::Size;
 use crate::os::sink::{self, Sink, Wrote};
-use crate::os::tty;
+use crate::os::{rescue, tty};
 
 pub struct Console {
     stdin: Stdin,
@@ -21,7 +20,17 @@ pub struct Console {
     at_line_start: bool,
     /// Lines of our own that found no room.
     lost_lines: u64,
+    /// Those since the last agent began, for whoever is attached.
+    told: Vec<String>,
+    /// How many there ever were.
+    told_in_all: u64,
 }
+
+/// What agents switch on most, for a panic that has no time to ask.
+const PANIC: &str =
+    "\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[0m\r\n";
+/// Of them so many are kept.
+const TOLD: usize = 50;
 
 enum Stdin {
     /// The operator's terminal, with the line settings it had before us.
@@ -100,6 +109,8 @@ impl Console {
             stdout_is_terminal: tty::stdout_is_terminal(),
             at_line_start: true,
             lost_lines: 0,
+            told: Vec::new(),
+            told_in_all: 0,
         })
     }
 
@@ -127,7 +138,7 @@ impl Console {
     /// Every key goes to us as it is typed.
     pub fn take_keys(&mut self) {
         if let Stdin::Terminal { original, raw } = &mut self.stdin {
-            remember_for_panic(original);
+            rescue::remember(original, PANIC);
             *raw = tty::set_modes(tty::stdin(), &tty::raw(original)).is_ok();
         }
     }
@@ -188,6 +199,11 @@ impl Console {
 
     /// One line of our own on stderr. A reader that does not read loses lines, not the supervisor.
     pub fn tell(&mut self, line: &str) {
+        if self.told.len() == TOLD {
+            self.told.remove(0);
+        }
+        self.told.push(format!("[supervisor] {line}"));
+        self.told_in_all += 1;
         if self.stderr.buffer.len() + line.len() > FULL {
             self.lost_lines += 1;
             return;
@@ -202,6 +218,19 @@ impl Console {
         self.stdout.flush();
         self.stderr.push(text.as_bytes());
         self.flush_stderr();
+    }
+
+    /// What was told since the last agent began.
+    pub fn told(&self) -> &[String] {
+        &self.told
+    }
+
+    pub fn told_in_all(&self) -> u64 {
+        self.told_in_all
+    }
+
+    pub fn forget_told(&mut self) {
+        self.told.clear();
     }
 
     pub fn flush(&mut self) {
@@ -260,27 +289,4 @@ impl Console {
 /// Of the terminal on stdin, or `fallback` where there is none or it does not know.
 pub fn size(fallback: Size) -> Size {
     tty::size(tty::stdin()).map_or(fallback, |(cols, rows)| Size { cols, rows })
-}
-
-static FOR_PANIC: Mutex<Option<Termios>> = Mutex::new(None);
-
-fn remember_for_panic(original: &Termios) {
-    if let Ok(mut slot) = FOR_PANIC.lock() {
-        *slot = Some(original.clone());
-    }
-}
-
-/// A panic must not leave the operator with a raw terminal.
-pub fn give_back_on_panic() {
-    let report = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        if let Ok(slot) = FOR_PANIC.try_lock()
-            && let Some(original) = slot.as_ref()
-        {
-            let common = b"\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[0m\r\n";
-            let _ = nix::unistd::write(sink::stdout(), common);
-            let _ = tty::set_modes(tty::stdin(), original);
-        }
-        report(info);
-    }));
 }

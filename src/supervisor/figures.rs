@@ -113,6 +113,7 @@ impl Supervisor {
             orphans_reaped: self.orphans,
             operator: Operator {
                 terminal: self.console.has_terminal(),
+                attached: self.viewers.count(),
                 last_key_at: self.tally.last_key_epoch,
                 draft: self.desk.has_draft(),
             },
@@ -163,6 +164,7 @@ impl Supervisor {
             callers: calls.server.callers(),
             callers_most: calls.server.most(),
             callers_dropped: calls.server.dropped(),
+            attached: self.viewers.count(),
             calls: calls.counts.iter().map(|(method, n)| ((*method).to_owned(), *n)).collect(),
             events: self.log.recent().newest(),
             log_lost: losses.file + losses.journald,
@@ -223,6 +225,7 @@ impl Supervisor {
             "Connections that the supervisor closed.",
             one(stats.callers_dropped),
         );
+        page.gauge("attached", "Terminals that are attached.", one(stats.attached));
         let calls = stats.calls.iter().flat_map(|(method, n)| {
             [("ok", n.ok), ("error", n.error)]
                 .map(|(result, n)| (format!("{{method=\"{method}\",result=\"{result}\"}}"), n as f64))

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::calls::{Answer, Answered, refuse};
 use super::streams::Stream;
+use super::viewers::Wish;
 use super::waits::ForWhat;
 use super::{Charge, Supervisor};
 use crate::control::protocol::{
@@ -38,6 +39,12 @@ impl Supervisor {
             Call::Hook { event, prompt } => self.hook(event, prompt.as_deref()),
             Call::Stop { graceful } => self.stop(graceful, peer),
             Call::Screen { lines, ansi } => self.show_screen(lines, ansi),
+            Call::Attach { rows, cols, readonly, hint, suspend } => {
+                let wish = Wish { size: (cols, rows), readonly, hint, suspend };
+                self.attach(wish, caller, id, peer)
+            }
+            Call::Resize { rows, cols } => self.resize_viewer(caller, (cols, rows)),
+            Call::Detach => self.detach(caller),
             Call::Events { since, follow } => {
                 Ok(Answer::Stream(Stream::of_events(caller, id.clone(), since, follow, &self.log)))
             }
@@ -64,7 +71,7 @@ impl Supervisor {
         }
     }
 
-    fn session_id(&self) -> &str {
+    pub(super) fn session_id(&self) -> &str {
         match &self.charge {
             Charge::Run(session) => &session.settings.wish.session.id,
             Charge::Init(_) => "",
@@ -89,7 +96,7 @@ impl Supervisor {
         Err(Error::new(Code::Stopping, "the supervisor is on its way out and starts nothing any more"))
     }
 
-    fn tell_action(&mut self, action: &str, peer: Peer) {
+    pub(super) fn tell_action(&mut self, action: &str, peer: Peer) {
         let event = LogEvent::new(Name::UserAction)
             .with("action", action)
             .with("by", "caller")

@@ -15,6 +15,7 @@
 //! | `kin`     | who a caller is                                                        |
 //! | `methods` | what each method does                                                  |
 //! | `waits`   | answers that come later                                                |
+//! | `viewers` | those who are attached                                                 |
 //! | `streams` | events and lines that callers follow                                   |
 //! | `transcript` | the conversation, from the agent's own file                          |
 //! | `figures` | state, stats and metrics                                               |
@@ -54,6 +55,7 @@ mod suspend;
 mod sweep;
 mod transcript;
 mod typing;
+mod viewers;
 mod views;
 mod waits;
 
@@ -81,10 +83,11 @@ use figures::{Dear, Tally};
 use helper::Helper;
 use manager::Manager;
 use recorder::Recorder;
-use settings::{InitSettings, Io, Settings};
+use settings::{InitSettings, Io, Settings, Size};
 use suspend::Suspending;
 use sweep::Sweep;
 use typing::Desk;
+use viewers::Viewers;
 
 /// Whom this supervisor serves.
 enum Charge {
@@ -98,6 +101,14 @@ impl Charge {
         match self {
             Charge::Run(session) => session.settings.scrollback,
             Charge::Init(_) => None,
+        }
+    }
+
+    /// Of the first agent's terminal.
+    fn size(&self, console: &Console) -> Size {
+        match self {
+            Charge::Run(session) => console.size(session.settings.size),
+            Charge::Init(_) => Size { cols: 0, rows: 0 },
         }
     }
 }
@@ -136,6 +147,9 @@ struct Supervisor {
     /// The agent tells by itself which prompts it was given.
     agent_confirms: bool,
     recorder: Option<Recorder>,
+    /// Of the agent's terminal, or of the next one.
+    size: Size,
+    viewers: Viewers,
     orphans: u64,
     /// Children that failed before exec: their end is no orphan's.
     failed_children: HashSet<i32>,
@@ -237,6 +251,7 @@ impl Supervisor {
             self.type_on();
             self.answer_waiting();
             self.feed_streams();
+            self.serve_viewers();
             self.send_answers();
             self.tell_manager();
         }
@@ -271,8 +286,9 @@ impl Supervisor {
         let suspend = self.suspending.map(Suspending::deadline);
         let calls = self.calls.as_ref().and_then(Calls::deadline);
         let recording = self.recorder.as_ref().and_then(Recorder::deadline);
-        let others = [suspend, leave, calls, recording, self.desk.deadline(), self.manager.deadline()];
-        others.into_iter().chain([life]).flatten().min()
+        let viewers = self.viewers_deadline();
+        let others = [leave, calls, recording, viewers, self.desk.deadline(), self.manager.deadline()];
+        others.into_iter().chain([life, suspend]).flatten().min()
     }
 
     fn register(&self, sources: &mut Sources<Source>) {

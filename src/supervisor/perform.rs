@@ -147,6 +147,7 @@ impl Supervisor {
     }
 
     fn spawn_session(&mut self, next: Next) -> Result<Agent, Failed> {
+        let size = self.wanted_size();
         let Charge::Run(session) = &mut self.charge else { return Err(Failed::own("charge", "no session")) };
         let settings = &session.settings;
         let new_id = random::uuid_v4().map_err(|e| Failed::own("random", &e.to_string()))?;
@@ -167,7 +168,6 @@ impl Supervisor {
         let program = program::find(&plan.argv[0], plan.env.get("PATH"), &plan.cwd.value)?;
         let secrets = plan.env.secrets();
         self.log.set_redactor(Redactor::new(secrets.clone()));
-        let size = self.console.size(settings.size);
         // A long list: said again only when it is another one.
         let dropped = plan.env.dropped.join(",");
         let new = (dropped != self.told_dropped).then(|| dropped.clone());
@@ -185,7 +185,10 @@ impl Supervisor {
             }
         }?;
         if settings.io == Io::Pty {
+            self.size = size;
             self.screen.begin(size.cols, size.rows);
+            self.console.forget_told();
+            self.viewers.agent_began();
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.begin(secrets, size, plan.start);

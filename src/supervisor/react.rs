@@ -6,9 +6,11 @@ use super::console::Typed;
 use super::helper::Kind;
 use super::keys::{self, Choice};
 use super::settings::Io;
-use super::suspend::{self, Suspending};
+use super::suspend::Suspending;
+use super::typing::Hand;
 use super::{Charge, Supervisor, views};
 use crate::log::{Event as LogEvent, Name};
+use crate::os::front;
 use crate::os::poll::Ready;
 use crate::os::pty::Read;
 use crate::os::signals::{self, Arrived};
@@ -87,8 +89,10 @@ impl Supervisor {
     }
 
     pub(super) fn resize(&mut self) {
-        let Charge::Run(session) = &self.charge else { return };
-        let size = self.console.size(session.settings.size);
+        let size = self.wanted_size();
+        if size != std::mem::replace(&mut self.size, size) {
+            self.viewers.disturb();
+        }
         self.screen.resize(size.cols, size.rows);
         self.record_size(size);
         self.screen.answered_by(views::queries(&self.console));
@@ -190,6 +194,7 @@ impl Supervisor {
             let modes_off = self.screen.modes_off();
             self.console.tidy_screen(&modes_off, how != How::Code(0));
             self.record_end(&modes_off);
+            self.viewers.agent_ended(modes_off, how != How::Code(0));
             self.screen.forget_modes();
         }
         self.suspending = None;
@@ -271,6 +276,7 @@ impl Supervisor {
         self.console.output(bytes);
         self.screen.feed(bytes);
         self.record_output(bytes);
+        self.show_viewers(bytes);
     }
 
     /// Where no terminal does. An agent that asks and does not read is not waited for.
@@ -283,7 +289,7 @@ impl Supervisor {
     }
 
     pub(super) fn on_stdin(&mut self) {
-        if self.console.has_terminal() && !suspend::is_in_front() {
+        if self.console.has_terminal() && !front::is_in_front() {
             // Somebody moved us to the background: the key is the shell's.
             self.stand_by();
             return;
@@ -305,7 +311,7 @@ impl Supervisor {
         if let Some(agent) = &self.agent {
             let suspends = self.console.has_terminal() && keys::holds_suspend(bytes) && agent.would_suspend();
             match self.console.has_terminal() {
-                true => self.on_operator(bytes),
+                true => self.on_operator(Hand::Stdin, bytes),
                 false => self.type_into_agent(bytes),
             }
             if suspends {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::control::access::Role;
 use crate::policy::crash::{Numbers, OnClean, OnHalt, Restart};
+use crate::screen::chord::Chord;
 use crate::session::{Start, StateDir, Wish};
 
 pub struct Settings {
@@ -34,6 +35,8 @@ pub struct Settings {
     pub labels: Vec<(String, String)>,
     /// `[screen]`: lines kept above the agent's screen. None: its output is not followed.
     pub scrollback: Option<usize>,
+    /// `[screen]`: pressed twice, it leaves an `agentsup attach`.
+    pub detach_key: Chord,
     pub log_max_bytes: u64,
     pub journald: bool,
     /// The config file, for the log.

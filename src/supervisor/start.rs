@@ -10,14 +10,14 @@ use super::manager::Manager;
 use super::record::{self, Facts, Record};
 use super::recorder::{self, Recorder};
 use super::settings::{CannotStart, InitSettings, Io, Settings};
-use super::suspend;
 use super::sweep::Sweep;
 use super::typing::Desk;
+use super::viewers::Viewers;
 use super::{Charge, Session, Supervisor, now, views};
 use crate::log::{Event, Log, Name, Opening, Redactor};
 use crate::os::lock::{Lock, Taken};
 use crate::os::wait::How;
-use crate::os::{procfs, random, sched, signals, sink, wait};
+use crate::os::{front, procfs, random, rescue, sched, signals, sink, wait};
 use crate::policy::crash::{Numbers, OnClean, OnHalt, Restart};
 use crate::policy::life::{Effect, Life, Next, Rules};
 use crate::screen::Screen;
@@ -57,11 +57,11 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     .map_err(|message| CannotStart { code: 78, message })?;
     log.record(session_start(&settings, &plan));
 
-    if settings.io == Io::Pty && !suspend::is_in_front() {
+    if settings.io == Io::Pty && !front::is_in_front() {
         // Started in the background: wait to be brought to the front, as any terminal program does.
         // Before that the line settings are the shell's own, not those of its jobs.
-        let arrived = suspend::stop_until_in_front(&inbox);
-        if let Some(end) = arrived.iter().find(|a| suspend::asks_to_end(a)) {
+        let arrived = front::stop_until_in_front(&inbox);
+        if let Some(end) = arrived.iter().find(|a| front::asks_to_end(a)) {
             let message = format!("ended by {} while waiting for the terminal", signals::name(end.signal));
             return Err(CannotStart { code: How::Signal(end.signal).exit_code(), message });
         }
@@ -72,7 +72,7 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
         let names = plan.env.dropped.join(" ");
         console.tell(&format!("not passed to the agent (--pass-env NAME passes one): {names}"));
     }
-    console::give_back_on_panic();
+    rescue::give_back_on_panic();
 
     let rules = Rules {
         numbers: settings.crash.clone(),
@@ -188,6 +188,7 @@ impl Supervisor {
         let seed = now.epoch ^ u64::from(std::process::id()) << 32;
         let (life, first) = Life::begin(rules, seed, now);
         let screen = Screen::new(views::queries(&console), charge.scrollback());
+        let size = charge.size(&console);
         let supervisor = Supervisor {
             calls: None,
             charge,
@@ -207,6 +208,8 @@ impl Supervisor {
             desk: Desk::default(),
             agent_confirms: false,
             recorder: None,
+            size,
+            viewers: Viewers::default(),
             orphans: 0,
             failed_children: HashSet::new(),
             more_children: false,

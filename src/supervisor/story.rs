@@ -77,10 +77,10 @@ impl Supervisor {
             .with("start", start_name(next))
             .with("restarts", self.life.restarts() + 1);
         self.log.record(event);
-        let keys = if self.console.has_terminal() && self.io() == Io::Pty {
-            " (Enter: now, Ctrl-C: quit)"
-        } else {
-            ""
+        let keys = match self.io() {
+            Io::Pty if self.console.has_terminal() => " (Enter: now, Ctrl-C: quit)",
+            Io::Pty if self.viewers.can_type() => " (Enter: now)",
+            Io::Pty | Io::Inherit => "",
         };
         let how = self.last_end_in_words();
         self.console.tell(&format!("agent {how}; it starts again in {}{keys}", in_words(wait)));

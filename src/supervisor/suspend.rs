@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use super::Supervisor;
 use super::settings::Io;
 use crate::log::{Event as LogEvent, Name};
-use crate::os::signals::{self, Arrived, Inbox};
+use crate::os::front::{is_in_front, stop_until_in_front};
+use crate::os::signals::{self, Arrived};
 use crate::os::tty;
 use crate::screen::recording::Take;
 
@@ -23,6 +24,8 @@ const MADE_STOP: Duration = Duration::from_millis(500);
 pub(super) enum Suspending {
     /// The agent has the key, and until then to stop by itself, as claude does.
     Typed { until: Instant },
+    /// By somebody who is attached: nobody would continue it, whatever parent we have.
+    Elsewhere { until: Instant },
     /// It is being stopped.
     Stopped { until: Instant },
 }
@@ -32,9 +35,15 @@ impl Suspending {
         Suspending::Typed { until: Instant::now() + OWN_STOP }
     }
 
+    pub(super) fn elsewhere() -> Suspending {
+        Suspending::Elsewhere { until: Instant::now() + OWN_STOP }
+    }
+
     pub(super) fn deadline(self) -> Instant {
         match self {
-            Suspending::Typed { until } | Suspending::Stopped { until } => until,
+            Suspending::Typed { until } | Suspending::Elsewhere { until } | Suspending::Stopped { until } => {
+                until
+            }
         }
     }
 }
@@ -49,8 +58,10 @@ impl Supervisor {
         }
         if agent.terminal.is_some() {
             // Only after a Ctrl-Z: an agent that somebody paused is left alone.
-            if self.suspending.take().is_some() {
-                self.hand_over();
+            match self.suspending.take() {
+                Some(Suspending::Elsewhere { .. }) => agent.resume(),
+                Some(Suspending::Typed { .. } | Suspending::Stopped { .. }) => self.hand_over(),
+                None => {}
             }
             return;
         }
@@ -118,7 +129,7 @@ impl Supervisor {
                 self.suspending = Some(Suspending::Stopped { until: Instant::now() + MADE_STOP });
             }
             // An agent that waits to be continued in good faith would wait for ever.
-            Suspending::Typed { .. } => {
+            Suspending::Typed { .. } | Suspending::Elsewhere { .. } => {
                 let _ = signals::send_group(group, libc::SIGCONT);
             }
             Suspending::Stopped { .. } => self.hand_over(),
@@ -171,29 +182,4 @@ impl Supervisor {
             self.on_signal(signal);
         }
     }
-}
-
-/// Whether the terminal on stdin is ours to use. True without one, and where nobody could ever
-/// bring us to the front.
-pub(super) fn is_in_front() -> bool {
-    tty::foreground(tty::stdin()).is_none_or(|group| group == tty::own_group())
-        || !tty::has_job_control_parent()
-}
-
-/// Continued in the background (`bg`) the terminal is not ours to touch: stop again, as the kernel
-/// would do to any program that writes line settings there. Unless somebody wants us to end: a
-/// shell's `kill %1` is a TERM and a CONT. What arrived meanwhile is handed on.
-pub(super) fn stop_until_in_front(inbox: &Inbox) -> Vec<Arrived> {
-    let mut arrived = Vec::new();
-    loop {
-        tty::stop_self();
-        arrived.extend(inbox.take());
-        if is_in_front() || arrived.iter().any(asks_to_end) {
-            return arrived;
-        }
-    }
-}
-
-pub(super) fn asks_to_end(arrived: &Arrived) -> bool {
-    matches!(arrived.signal, libc::SIGTERM | libc::SIGINT | libc::SIGQUIT | libc::SIGHUP)
 }

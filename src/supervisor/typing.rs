@@ -9,6 +9,7 @@ use super::settings::Io;
 use super::waits::ForWhat;
 use super::{Supervisor, figures};
 use crate::control::protocol::{Ack, Body, Code, Error, HookEvent, Receipt, Sent};
+use crate::control::server::CallerId;
 use crate::log::{Event as LogEvent, Name};
 use crate::os::socket::Peer;
 use crate::policy::typing::{self, Effect, Ground, Job, Refusal, Typing, text};
@@ -24,8 +25,8 @@ const SILENCE: Duration = Duration::from_secs(20);
 #[derive(Default)]
 pub(super) struct Desk {
     typing: Typing,
-    /// What follows the operator's keys.
-    input: Input,
+    /// What follows each operator's keys. The line is one, and so is the draft.
+    inputs: BTreeMap<Hand, Input>,
     draft: Draft,
     last_key: Option<Instant>,
     senders: BTreeMap<u64, Sender>,
@@ -36,6 +37,13 @@ pub(super) struct Desk {
     held: Vec<Held>,
 }
 
+/// Whose keys they are: a sequence that one terminal has begun is not ended by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Hand {
+    Stdin,
+    Viewer(CallerId),
+}
+
 /// Who sent a text, and how long it is.
 struct Sender {
     peer: Peer,
@@ -43,7 +51,7 @@ struct Sender {
 }
 
 enum Held {
-    Operator(Vec<u8>),
+    Operator(Hand, Vec<u8>),
     Caller(Vec<u8>),
 }
 
@@ -71,6 +79,10 @@ impl Desk {
         self.done.clear();
     }
 
+    pub(super) fn forget_viewer(&mut self, caller: CallerId) {
+        self.inputs.remove(&Hand::Viewer(caller));
+    }
+
     /// Of a terminal that is gone nothing stands any more.
     pub(super) fn agent_ended(&mut self) {
         self.draft.end();
@@ -81,7 +93,7 @@ impl Desk {
         self.held
             .iter()
             .map(|held| match held {
-                Held::Operator(bytes) | Held::Caller(bytes) => bytes.len(),
+                Held::Operator(_, bytes) | Held::Caller(bytes) => bytes.len(),
             })
             .sum()
     }
@@ -143,7 +155,7 @@ impl Supervisor {
         if !self.desk.is_typing() && !self.desk.held.is_empty() {
             for held in std::mem::take(&mut self.desk.held) {
                 match held {
-                    Held::Operator(bytes) => self.on_operator(&bytes),
+                    Held::Operator(hand, bytes) => self.on_operator(hand, &bytes),
                     Held::Caller(bytes) => self.type_into_agent(&bytes),
                 }
             }
@@ -238,14 +250,14 @@ impl Supervisor {
     }
 
     /// The one place that all a human types to the running agent goes through.
-    pub(super) fn on_operator(&mut self, bytes: &[u8]) {
+    pub(super) fn on_operator(&mut self, hand: Hand, bytes: &[u8]) {
         if self.desk.is_typing() {
-            self.desk.held.push(Held::Operator(bytes.to_vec()));
+            self.desk.held.push(Held::Operator(hand, bytes.to_vec()));
             return;
         }
         let now = Instant::now();
-        let Desk { input, draft, .. } = &mut self.desk;
-        if input.feed(bytes, now, draft) {
+        let Desk { inputs, draft, .. } = &mut self.desk;
+        if inputs.entry(hand).or_default().feed(bytes, now, draft) {
             let silence = self.desk.last_key.replace(now).map(|last| now - last);
             if silence.is_none_or(|silence| silence >= SILENCE) {
                 self.log.record(LogEvent::new(Name::OperatorInput));

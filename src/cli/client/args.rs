@@ -267,6 +267,31 @@ client_verb! {
 
 client_verb! {
     #[argh(
+        name = "attach",
+        description = "be at the agent's terminal",
+        usage = "[options] [SESSION]",
+        example = "{command_name}\n{command_name} --readonly my-session",
+        note = "From any terminal, any number at once. It shows all that the terminal does,\n\
+                secrets too. The newest one that may type has its size.\n",
+        note = "Ctrl-\\ twice detaches ([screen] detach_key of the supervisor may say otherwise),\n\
+                and so does closing the terminal; the agent goes on. Ctrl-Z suspends this\n\
+                client alone. While no agent runs, Enter starts it.\n"
+    )]
+    "attach" Attach, timeout "DURATION that the answer may take (default: 5s)", codes
+    "Exit codes: 0 when detached or when the session has ended, 128+n after a signal, or\n\
+     \u{20}   1  refused\n\
+     \u{20}   2  usage error, no terminal, or more than one session to choose from\n\
+     \u{20}  69  no supervisor answers, or the connection was lost\n\
+     \u{20} 124  no answer in time\n"
+    {
+        /// only watch: nothing that is typed reaches the agent; Ctrl-C leaves
+        #[argh(switch)]
+        pub readonly: bool,
+    }
+}
+
+client_verb! {
+    #[argh(
         name = "events",
         description = "what happened, one event a line",
         usage = "[options] [SESSION]",

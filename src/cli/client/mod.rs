@@ -2,7 +2,8 @@
 //! words behind the verb; an exit code comes back. Never touches a process: it asks through
 //! `control::Client`.
 //!
-//! words → `args` → `reach` (which socket) → `verbs`, `state`, `stream`, `transcript`, `wait`, `health`
+//! words → `args` → `reach` (which socket) → `verbs`, `state`, `attach`, `stream`, `transcript`, `wait`,
+//!                                            `health`
 //!                  `sessions` (what lies there) → `ls`, `prune`
 
 use std::ffi::OsString;
@@ -23,6 +24,7 @@ use crate::control::{CallError, Client};
 use crate::os::signals;
 
 pub mod args;
+mod attach;
 mod health;
 mod hook;
 mod look;
@@ -74,6 +76,7 @@ table! {
     "stop" Stop |argv| asking(argv, 0, verbs::stop),
     "screen" Screen |argv| asking(argv, 0, verbs::screen),
     "send" Send |argv| asking(argv, 1, verbs::send),
+    "attach" Attach |argv| asking(argv, 0, attach::attach),
     "inject" Inject |argv| asking(argv, 1, verbs::inject),
     "events" Events |argv| asking(argv, 0, stream::events),
     "logs" Logs |argv| asking(argv, 0, stream::logs),

@@ -13,6 +13,7 @@ use super::asked::Asked;
 use super::names::nearest;
 use crate::control::access::Role;
 use crate::policy::crash::{Backoff, Numbers};
+use crate::screen::chord::Chord;
 
 pub mod value;
 
@@ -21,7 +22,6 @@ const LARGEST: u64 = 1 << 20;
 
 /// What the design names and does not work yet: refused, never ignored.
 const UNBUILT_TABLES: [&str; 5] = ["permission", "recovery", "rule", "trigger", "watch"];
-const UNBUILT_SCREEN_KEYS: [&str; 1] = ["detach_key"];
 const UNBUILT_RUN_KEYS: [&str; 1] = ["watch"];
 
 #[derive(Debug, Default)]
@@ -87,6 +87,8 @@ pub struct Screen {
     pub enabled: Option<bool>,
     #[serde(deserialize_with = "value::scrollback")]
     pub scrollback: Option<usize>,
+    #[serde(deserialize_with = "value::chord")]
+    pub detach_key: Option<Chord>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -158,7 +160,6 @@ fn plain_words(message: &str) -> String {
     let unbuilt: &[&str] = match () {
         _ if known.contains(&"policy") => &UNBUILT_TABLES,
         _ if known.contains(&"document") => &UNBUILT_RUN_KEYS,
-        _ if known.contains(&"scrollback") => &UNBUILT_SCREEN_KEYS,
         _ => &[],
     };
     if unbuilt.contains(&key) {

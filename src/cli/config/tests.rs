@@ -155,7 +155,10 @@ fn complaints_name_file_line_fault_and_what_was_expected() {
             "a.toml:2: `root` is not a choice; expected agent, peer, observer or operator",
         ),
         ("[run]\n[watch]\nenabled = true", "a.toml:2: `watch` is not built yet; leave it out"),
-        ("[screen]\ndetach_key = \"x\"", "a.toml:2: `detach_key` is not built yet; leave it out"),
+        (
+            "[screen]\ndetach_key = \"x\"",
+            "a.toml:2: `x` is no key to detach with; expected ctrl- and a letter, or one of \\ ] ^ _, but not h, i, j or m",
+        ),
         ("[screen]\nscrollback = -1", "a.toml:2: -1 lines are out of range; expected 0 to 100000"),
         ("[[rule]]\nwhen = 1", "a.toml:1: `rule` is not built yet; leave it out"),
         (

@@ -11,6 +11,7 @@ use crate::cli::asked;
 use crate::cli::duration as durations;
 use crate::cli::names::Named;
 use crate::control::access::Role;
+use crate::screen::chord::Chord;
 use crate::supervisor::settings::Size;
 
 /// Nothing that reaches the kernel as a C string may hold a NUL, which TOML can write.
@@ -213,6 +214,16 @@ pub fn log_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::E
 
 /// Lines of a few hundred bytes each: more would no longer be a small supervisor.
 const MOST_SCROLLBACK: usize = 100_000;
+
+pub fn chord<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Chord>, D::Error> {
+    let text = String::deserialize(from)?;
+    let chord = Chord::parse(&text).ok_or_else(|| {
+        D::Error::custom(format!(
+            "`{text}` is no key to detach with; expected ctrl- and a letter, or one of \\ ] ^ _, but not h, i, j or m"
+        ))
+    })?;
+    Ok(Some(chord))
+}
 
 pub fn scrollback<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
     let lines = i64::deserialize(from)?;

@@ -97,6 +97,28 @@ pub enum Call {
         #[serde(default)]
         ansi: bool,
     },
+    /// From here on terminal bytes go both ways, in frames that begin with 0x01.
+    Attach {
+        /// Of the caller's terminal; 0: not known.
+        #[serde(default)]
+        rows: u16,
+        #[serde(default)]
+        cols: u16,
+        /// Nothing that is typed reaches the agent, and the size stays another's.
+        #[serde(default)]
+        readonly: bool,
+        /// Show for two seconds, on the last row, how to detach.
+        #[serde(default)]
+        hint: bool,
+        /// The caller can be suspended: a Ctrl-Z that would suspend the agent comes back to it.
+        #[serde(default)]
+        suspend: bool,
+    },
+    Resize {
+        rows: u16,
+        cols: u16,
+    },
+    Detach,
     Events {
         /// Events with a greater `seq`. Absent: with `follow` only new ones, else all that are held.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,7 +161,7 @@ fn lines_by_default() -> u32 {
 }
 
 /// Every method there is in [`Call`].
-pub const METHODS: [&str; 18] = [
+pub const METHODS: [&str; 21] = [
     "ping",
     "state",
     "pid",
@@ -152,6 +174,9 @@ pub const METHODS: [&str; 18] = [
     "hook",
     "stop",
     "screen",
+    "attach",
+    "resize",
+    "detach",
     "events",
     "logs",
     "transcript",
@@ -162,8 +187,7 @@ pub const METHODS: [&str; 18] = [
 
 /// Names that are taken, for methods that this version has not got: `UNSUPPORTED`, so that a client
 /// can tell an old supervisor from a typing error.
-pub const UNBUILT: [&str; 28] = [
-    "attach",
+pub const UNBUILT: [&str; 25] = [
     "trigger",
     "trigger.status",
     "trigger.list",
@@ -188,8 +212,6 @@ pub const UNBUILT: [&str; 28] = [
     "child.restart",
     "child.add",
     "child.remove",
-    "resize",
-    "detach",
     "commits",
 ];
 
@@ -208,6 +230,9 @@ impl Call {
             Call::Hook { .. } => "hook",
             Call::Stop { .. } => "stop",
             Call::Screen { .. } => "screen",
+            Call::Attach { .. } => "attach",
+            Call::Resize { .. } => "resize",
+            Call::Detach => "detach",
             Call::Events { .. } => "events",
             Call::Logs { .. } => "logs",
             Call::Transcript { .. } => "transcript",
@@ -236,6 +261,15 @@ impl Call {
             "hook" => Call::Hook { event: p.need("event")?, prompt: p.maybe("prompt")? },
             "stop" => Call::Stop { graceful: p.or("graceful", yes())? },
             "screen" => Call::Screen { lines: p.maybe("lines")?, ansi: p.or("ansi", false)? },
+            "attach" => Call::Attach {
+                rows: p.or("rows", 0)?,
+                cols: p.or("cols", 0)?,
+                readonly: p.or("readonly", false)?,
+                hint: p.or("hint", false)?,
+                suspend: p.or("suspend", false)?,
+            },
+            "resize" => Call::Resize { rows: p.need("rows")?, cols: p.need("cols")? },
+            "detach" => Call::Detach,
             "events" => Call::Events { since: p.maybe("since")?, follow: p.or("follow", false)? },
             "logs" => {
                 Call::Logs { lines: p.or("lines", lines_by_default())?, follow: p.or("follow", false)? }

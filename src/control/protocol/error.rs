@@ -42,7 +42,7 @@ codes! {
     TooLarge "TOO_LARGE",
     /// The frame is no JSON: a syntax error, bytes that are no UTF-8, nesting deeper than 128.
     BadJson "BAD_JSON",
-    /// JSON, but no request: no object, no `method`, an `id` that is no scalar.
+    /// JSON, but no request: no object, no `method`, an `id` that is no scalar; or `attach` by lines.
     BadRequest "BAD_REQUEST",
     /// No supervisor of this protocol knows the method.
     UnknownMethod "UNKNOWN_METHOD",
@@ -62,6 +62,8 @@ codes! {
     Stopping "STOPPING",
     /// The agent could not be started; the message names the step and why.
     SpawnFailed "SPAWN_FAILED",
+    /// Terminal bytes, `resize` or `detach` on a connection that is not attached.
+    NotAttached "NOT_ATTACHED",
     /// `wait`: `timeout_ms` passed first.
     Timeout "TIMEOUT",
     /// Too many callers, or too much waits to be done for this one.

@@ -21,8 +21,9 @@ pub use call::{Call, HookEvent, LINES_BY_DEFAULT, METHODS, Mode, UNBUILT, WaitFo
 pub use error::{Code, Error};
 pub use id::Id;
 pub use reply::{
-    Ack, Body, Calls, Cursor, Dropped, End, Event, EventFrame, Injected, LogLine, Metrics, Pid, Pong,
-    Receipt, Reply, Screen, Sent, Start, Stats, Stopped, StreamFrame, Waited,
+    Ack, AttachFrame, Attached, Body, Calls, Cursor, Dropped, End, Event, EventFrame, Injected, LogLine,
+    Metrics, Over, Pid, Pong, Receipt, Reply, Screen, Sent, Start, Stats, Stopped, StreamFrame, Suspend,
+    Waited,
 };
 pub use request::Request;
 #[cfg(feature = "schema")]

@@ -24,12 +24,14 @@ pub enum Body {
     State(Box<State>),
     /// `pid`, `restart`, `resume`.
     Pid(Pid),
-    /// `interrupt`, `pause`, `hook`.
+    /// `interrupt`, `pause`, `hook`, `resize`, `detach`.
     Ack(Ack),
     Injected(Injected),
     Sent(Sent),
     Stopped(Stopped),
     Screen(Box<Screen>),
+    /// `attach`: first `attached`, then whatever is not for the terminal.
+    Attach(AttachFrame),
     Waited(Waited),
     Stats(Box<Stats>),
     Metrics(Metrics),
@@ -122,6 +124,53 @@ pub struct Cursor {
     pub visible: bool,
 }
 
+/// What an attached caller is told beside terminal bytes; each has a key of its own to know it by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum AttachFrame {
+    Attached(Attached),
+    Suspend(Suspend),
+    Over(Over),
+    /// A client's name for a frame that a newer supervisor sent: to be skipped.
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    Other(serde_json::Map<String, Value>),
+}
+
+/// First: the caller is attached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Attached {
+    /// Always true.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
+    pub attached: bool,
+    pub session: String,
+    pub readonly: bool,
+    /// Pressed twice it is the client's to act upon: `ctrl-\\`, `ctrl-b`, ….
+    pub detach_key: String,
+    /// Of the agent's terminal.
+    pub rows: u16,
+    pub cols: u16,
+}
+
+/// Ctrl-Z was typed: the client may suspend itself, the agent goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Suspend {
+    /// Always true.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
+    pub suspend: bool,
+}
+
+/// Last: the session has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Over {
+    /// Always true.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = true)))]
+    pub ended: bool,
+}
+
 /// The state that ended a `wait`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -154,6 +203,9 @@ pub struct Stats {
     pub callers_most: u64,
     /// Closed by the supervisor: slow readers, half-sent frames, the limit.
     pub callers_dropped: u64,
+    /// Of the callers, those that are attached.
+    #[serde(default)]
+    pub attached: u64,
     /// By method.
     pub calls: BTreeMap<String, Calls>,
     /// The `seq` of the newest event.

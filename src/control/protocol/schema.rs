@@ -5,8 +5,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Ack, Error, Id, Injected, METHODS, Metrics, PROTOCOL, Pid, Pong, Request, Screen, Sent, State, Stats,
-    Stopped, StreamFrame, Waited,
+    Ack, AttachFrame, Error, Id, Injected, METHODS, Metrics, PROTOCOL, Pid, Pong, Request, Screen, Sent,
+    State, Stats, Stopped, StreamFrame, Waited,
 };
 
 /// A document is a request or a reply; `$defs` holds the parts, and `replies.METHOD` what may come
@@ -74,12 +74,13 @@ fn body_of(method: &str, generator: &mut SchemaGenerator) -> Value {
         "ping" => of::<Pong>(generator),
         "state" => of::<State>(generator),
         "pid" | "restart" | "resume" => of::<Pid>(generator),
-        "interrupt" | "pause" | "hook" => of::<Ack>(generator),
+        "interrupt" | "pause" | "hook" | "resize" | "detach" => of::<Ack>(generator),
         "inject" => of::<Injected>(generator),
         "send" => of::<Sent>(generator),
         "stop" => of::<Stopped>(generator),
         "screen" => of::<Screen>(generator),
         "events" | "logs" | "transcript" => of::<StreamFrame>(generator),
+        "attach" => of::<AttachFrame>(generator),
         "wait" => of::<Waited>(generator),
         "stats" => of::<Stats>(generator),
         "metrics" => of::<Metrics>(generator),

@@ -139,12 +139,15 @@ pub struct Wake {
     pub why: String,
 }
 
-/// The humans that type to the agent.
+/// The humans that type to the agent: at the supervisor's own terminal, and attached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Operator {
     /// There is a terminal on the supervisor's stdin.
     pub terminal: bool,
+    /// How many are attached, readonly ones included.
+    #[serde(default)]
+    pub attached: u64,
     pub last_key_at: Option<f64>,
     /// Something that was not sent stands in the agent's line.
     pub draft: bool,

@@ -26,6 +26,7 @@ impl Emulator {
                     self.grid().row(row).put_plain(0, &vec![b'E'; cols], Style::PLAIN);
                 }
                 self.now.cursor = Cursor::default();
+                self.region = 0..rows;
             }
             _ => {}
         }
@@ -37,6 +38,11 @@ impl Emulator {
 
     fn restore(&mut self) {
         self.now = self.saved[usize::from(self.alternate.is_some())];
+        if self.now.origin {
+            // The region may be another one by now.
+            let row = self.now.cursor.row.clamp(self.region.start, self.region.end - 1);
+            self.now.cursor.row = row;
+        }
     }
 
     /// All but what scrolled off, which is nobody's screen any more.
@@ -179,11 +185,14 @@ impl Emulator {
         }
     }
 
-    /// The alternate screen is empty whenever it comes up.
+    /// The alternate screen is empty whenever it comes up, and so is what was saved on it.
     fn switch(&mut self, on: bool) {
         match (on, self.alternate.is_some()) {
             (true, false) => self.alternate = Some(Grid::new(self.cols, self.rows())),
-            (false, true) => self.alternate = None,
+            (false, true) => {
+                self.alternate = None;
+                self.saved[1] = Saved::default();
+            }
             (true, true) | (false, false) => {}
         }
     }
