@@ -127,6 +127,15 @@ fn expect_news(follower: &mut Caller, kind: &str) {
     assert_eq!(news(&frame).0, kind, "{frame}");
 }
 
+/// All that it had to do is done.
+fn comes_to_rest(pid: i32) {
+    eventually("agentsup comes to rest", || {
+        let before = procfs::switches(pid);
+        sys::pause(Duration::from_millis(200));
+        procfs::asleep(pid) && procfs::switches(pid) == before
+    });
+}
+
 #[test]
 fn the_last_entries_are_told_as_they_were_said() {
     let mut talk = Talk::new();
@@ -508,6 +517,27 @@ fn a_huge_file_and_a_slow_reader_cost_others_nothing() {
 }
 
 #[test]
+fn many_small_entries_fill_nobodys_buffer() {
+    let mut talk = Talk::new();
+    let parts = vec![json!({"type": "text", "text": "x"}); 100];
+    let line = json!({"type": "user", "message": {"content": parts}}).to_string() + "\n";
+    talk.append(line.repeat(40));
+    let idle: Vec<Caller> = (0..60)
+        .map(|_| {
+            let mut follower = Caller::of(&talk.lab);
+            let params = json!({"lines": 100_000, "follow": true});
+            follower.send(&json!({"id": "i".repeat(256), "method": "transcript", "params": params}));
+            follower
+        })
+        .collect();
+    comes_to_rest(talk.sup.pid());
+    let stats = talk.caller.get("stats", json!({}));
+    assert_eq!((&stats["callers_dropped"], &stats["callers"]), (&json!(0), &json!(61)), "{stats}");
+    drop(idle);
+    talk.end();
+}
+
+#[test]
 fn a_follower_costs_one_descriptor_and_no_wake_ups() {
     let mut talk = Talk::new();
     talk.says("here");
@@ -525,11 +555,7 @@ fn a_follower_costs_one_descriptor_and_no_wake_ups() {
         expect_text(follower, "here");
     }
     assert_eq!(watches(), 1);
-    eventually("agentsup comes to rest", || {
-        let before = procfs::switches(pid);
-        sys::pause(Duration::from_millis(200));
-        procfs::asleep(pid) && procfs::switches(pid) == before
-    });
+    comes_to_rest(pid);
     let before = procfs::switches(pid);
     // Others in the same directory are nobody's business.
     let path = talk.lab.path("home/.claude/projects/-some-where/other.jsonl");
