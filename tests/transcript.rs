@@ -1,131 +1,16 @@
-//! The conversation from the agent's own file: read, followed, and whatever may stand in it.
+//! The conversation from the agent's own file: read and followed, whatever becomes of the file.
 
 mod support;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::caller::stop;
-use support::{AGENTSUP, Caller, FAKE, Lab, Launch, Running, count, eventually, procfs, sys};
+use support::talk::{Talk, agent, expect_news, expect_text, line, news, texts};
+use support::{AGENTSUP, Caller, FAKE, Lab, Launch};
 
 const REAL: &str = include_str!("transcripts/claude.jsonl");
-
-/// An agent called `claude` that waits; the test writes what it would write.
-struct Talk {
-    lab: Lab,
-    sup: Running,
-    caller: Caller,
-}
-
-/// A program of that name; what it does is for the shell.
-fn agent(lab: &Lab, name: &str, script: &str) -> String {
-    use std::os::unix::fs::PermissionsExt;
-    let path = lab.write(name, &format!("#!/bin/sh\n{script}\n"));
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("our file");
-    path
-}
-
-fn launch(lab: &Lab) -> Launch {
-    let claude = agent(lab, "bin/claude", &format!("exec {FAKE} wait"));
-    Launch::run(lab, [claude]).env("HOME", lab.dir("home"))
-}
-
-impl Talk {
-    fn new() -> Talk {
-        Talk::with(|launch| launch)
-    }
-
-    fn with(more: impl Fn(Launch) -> Launch) -> Talk {
-        let lab = Lab::new();
-        let sup = more(launch(&lab)).start();
-        sup.wait_for_output("READY");
-        let mut caller = Caller::of(&lab);
-        caller.wait_for("ready");
-        Talk { lab, sup, caller }
-    }
-
-    fn id(&mut self) -> String {
-        self.caller.state()["conversation"].as_str().expect("a conversation").to_owned()
-    }
-
-    /// Where the file is looked for.
-    fn path(&mut self) -> PathBuf {
-        let id = self.id();
-        self.lab.path("home/.claude/projects/-some-where").join(format!("{id}.jsonl"))
-    }
-
-    fn append(&mut self, bytes: impl AsRef<[u8]>) {
-        let path = self.path();
-        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
-        let mut file = OpenOptions::new().create(true).append(true).open(path).expect("the transcript");
-        file.write_all(bytes.as_ref()).expect("the transcript");
-    }
-
-    fn says(&mut self, text: &str) {
-        self.append(line(text));
-    }
-
-    fn follower(&self, lines: u32) -> Caller {
-        let mut follower = Caller::of(&self.lab);
-        follower.get("transcript", json!({"lines": lines, "follow": true}));
-        follower
-    }
-
-    /// All frames but the first and the last.
-    fn read(&mut self, lines: u32) -> Vec<Value> {
-        self.caller.get("transcript", json!({"lines": lines}));
-        let mut frames = Vec::new();
-        loop {
-            let frame = self.caller.receive().expect("the end comes first");
-            if frame["end"] == true {
-                return frames;
-            }
-            frames.push(frame);
-        }
-    }
-
-    fn verb(&self, words: &[&str]) -> (Option<i32>, String, String) {
-        let mut command = Command::new(AGENTSUP);
-        command.arg("transcript").args(words).env("AGENTSUP_DIR", self.lab.state_dir());
-        let output =
-            command.env_remove("AGENTSUP_SOCKET").stdin(Stdio::null()).output().expect("agentsup runs");
-        let text = |bytes| String::from_utf8(bytes).expect("text");
-        (output.status.code(), text(output.stdout), text(output.stderr))
-    }
-
-    fn end(mut self) {
-        stop(self.sup, &mut self.caller).assert_code(143);
-    }
-}
-
-fn line(text: &str) -> String {
-    json!({"type": "user", "message": {"role": "user", "content": text}}).to_string() + "\n"
-}
-
-fn texts(frames: &[Value]) -> Vec<&str> {
-    frames.iter().filter_map(|frame| frame["text"].as_str()).collect()
-}
-
-fn news(frame: &Value) -> (&str, bool) {
-    let it = &frame["conversation"];
-    (it["news"].as_str().unwrap_or_else(|| panic!("{frame}")), it["empty"] == true)
-}
-
-#[track_caller]
-fn expect_text(follower: &mut Caller, text: &str) {
-    let frame = follower.receive().expect("it goes on");
-    assert_eq!(frame["text"], text, "{frame}");
-}
-
-#[track_caller]
-fn expect_news(follower: &mut Caller, kind: &str) {
-    let frame = follower.receive().expect("it goes on");
-    assert_eq!(news(&frame).0, kind, "{frame}");
-}
 
 #[test]
 fn the_last_entries_are_told_as_they_were_said() {
@@ -178,7 +63,6 @@ fn it_is_followed_from_before_its_directories_exist() {
     }
     expect_text(&mut follower, "sec\u{f6}nd");
     talk.append(&line("third")[..20]);
-    talk.caller.get("inject", json!({"bytes": ""}));
     assert_eq!(texts(&talk.read(10)), ["first", "sec\u{f6}nd"], "who does not follow does not wait either");
     talk.append(&line("third")[20..]);
     expect_text(&mut follower, "third");
@@ -290,66 +174,6 @@ fn a_file_that_is_replaced_cut_or_removed_is_read_anew() {
 }
 
 #[test]
-fn what_no_claude_writes_is_passed_over() {
-    let mut talk = Talk::new();
-    talk.says("before");
-    let mut follower = talk.follower(9);
-    let deep = format!("{{\"type\":\"user\",\"message\":{}\n", "[".repeat(90_000));
-    let hostile = [
-        b"\xff\xfe\0\0 not json\n\n\n{}\n[1]\n".to_vec(),
-        deep.into_bytes(),
-        vec![0; 100_000],
-        b"\n".to_vec(),
-        b"{\"type\":\"user\",\"message\":{\"content\":\"b\xc3d \\u001b[2J\\ud800 \xff\"}}\n".to_vec(),
-        line("\u{1b}]0;evil\u{7}\u{9b}2J\u{202e}x").into_bytes(),
-    ];
-    talk.append(hostile.concat());
-    talk.append(format!("{{\"type\":\"user\",\"message\":{{\"content\":\"{}\"}}}}\n", "y".repeat(5 << 20)));
-    talk.says("after");
-    let frames = talk.read(1000);
-    let skipped: Vec<&str> = frames.iter().filter_map(|frame| frame["skipped"]["why"].as_str()).collect();
-    assert_eq!(skipped.first(), Some(&"unreadable"), "{frames:?}");
-    assert_eq!(skipped.last(), Some(&"too_long"));
-    assert_eq!(frames[frames.len() - 2]["skipped"]["bytes"], (5 << 20) + 40);
-    assert_eq!(texts(&frames).last(), Some(&"after"));
-    // A follower sees the same.
-    let mut seen = Vec::new();
-    while seen.last().is_none_or(|frame: &Value| frame["text"] != "after") {
-        seen.push(follower.receive().unwrap());
-    }
-    assert_eq!(texts(&seen), texts(&frames));
-    for words in [&["-n", "1000"][..], &["-n", "1000", "--json"]] {
-        let (code, said, _) = talk.verb(words);
-        assert_eq!(code, Some(0));
-        assert!(!said.chars().any(|c| c != '\n' && c.is_control()), "{}", said.escape_debug());
-        assert!(said.contains("5.0 MiB") || said.contains("too_long"), "{said}");
-    }
-    talk.end();
-}
-
-#[test]
-fn only_a_plain_file_is_read() {
-    let mut talk = Talk::new();
-    let path = talk.path();
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let secret = talk.lab.write("elsewhere", &line("not for you"));
-    let mut follower = talk.follower(9);
-    expect_news(&mut follower, "current");
-    std::os::unix::fs::symlink(&secret, &path).unwrap();
-    assert_eq!(talk.read(9).len(), 1, "a link");
-    fs::remove_file(&path).unwrap();
-    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    assert_eq!(talk.read(9).len(), 1, "a fifo");
-    fs::remove_file(&path).unwrap();
-    fs::create_dir(&path).unwrap();
-    assert_eq!(talk.read(9).len(), 1, "a directory");
-    fs::remove_dir(&path).unwrap();
-    talk.says("plain");
-    expect_text(&mut follower, "plain");
-    talk.end();
-}
-
-#[test]
 fn no_secret_is_told_in_whatever_form() {
     let secret = "s3cr\"et\\ k\u{f6}y\nline two of it";
     let mut talk = Talk::with(|launch| {
@@ -450,99 +274,4 @@ fn it_is_found_where_the_agents_own_environment_says() {
         assert_eq!(caller.receive().unwrap()["end"], true);
         stop(sup, &mut caller).assert_code(143);
     }
-}
-
-#[test]
-fn a_huge_file_and_a_slow_reader_cost_others_nothing() {
-    let mut talk = Talk::new();
-    talk.says("x");
-    let path = talk.path();
-    // 500 MB of nothing, then of everything that is dear to read.
-    let file = OpenOptions::new().append(true).open(&path).unwrap();
-    file.set_len(500 << 20).unwrap();
-    talk.append("\n");
-    let block: String = (0..1000).map(|n| line(&format!("{n} {}", "z".repeat(1000)))).collect();
-    let blocks = count(4, 20);
-    for _ in 0..blocks {
-        talk.append(&block);
-    }
-    talk.append(format!("\"{}\"\n", "w".repeat(5 << 20)));
-    talk.says("end");
-    let began = Instant::now();
-    assert_eq!(texts(&talk.read(1)), ["end"]);
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-
-    // Some that ask for all of it and do not read.
-    let mut idle: Vec<Caller> = (0..count(4, 20)).map(|_| talk.follower(1_000_000)).collect();
-    let mut reader = talk.follower(1_000_000);
-    let mut slowest = Duration::ZERO;
-    let mut seen = Vec::new();
-    loop {
-        let began = Instant::now();
-        talk.caller.get("ping", json!({}));
-        slowest = slowest.max(began.elapsed());
-        for _ in 0..100 {
-            seen.push(reader.receive().expect("it goes on"));
-            if seen.last().unwrap()["text"] == "end" {
-                break;
-            }
-        }
-        if seen.last().unwrap()["text"] == "end" {
-            break;
-        }
-    }
-    assert_eq!(texts(&seen).len(), blocks * 1000 + 1);
-    assert_eq!(seen[1]["skipped"]["why"], "too_far_back", "{}", seen[1]);
-    assert!(slowest < Duration::from_millis(500), "{slowest:?}");
-    let peak = procfs::peak_kib(talk.sup.pid());
-    assert!(peak < 24 * 1024, "{peak} KiB");
-    // Who comes to it late misses nothing.
-    let late = &mut idle[0];
-    let mut frames = 0;
-    while late.receive().expect("it was not closed")["text"] != "end" {
-        frames += 1;
-    }
-    assert_eq!(frames, seen.len() - 1);
-    drop((idle, reader));
-    talk.end();
-}
-
-#[test]
-fn a_follower_costs_one_descriptor_and_no_wake_ups() {
-    let mut talk = Talk::new();
-    talk.says("here");
-    let pid = talk.sup.pid();
-    let watches = || {
-        let fds = fs::read_dir(format!("/proc/{pid}/fd")).expect("/proc").flatten();
-        fds.filter_map(|fd| fs::read_link(fd.path()).ok())
-            .filter(|to| to.ends_with("anon_inode:inotify"))
-            .count()
-    };
-    assert_eq!(watches(), 0);
-    let mut followers: Vec<Caller> = (0..3).map(|_| talk.follower(9)).collect();
-    for follower in &mut followers {
-        expect_news(follower, "current");
-        expect_text(follower, "here");
-    }
-    assert_eq!(watches(), 1);
-    eventually("agentsup comes to rest", || {
-        let before = procfs::switches(pid);
-        sys::pause(Duration::from_millis(200));
-        procfs::asleep(pid) && procfs::switches(pid) == before
-    });
-    let before = procfs::switches(pid);
-    // Others in the same directory are nobody's business.
-    let path = talk.lab.path("home/.claude/projects/-some-where/other.jsonl");
-    let mut other = File::create(path).unwrap();
-    sys::pause(Duration::from_millis(50));
-    let born = procfs::switches(pid);
-    for _ in 0..50 {
-        other.write_all(line("of another").as_bytes()).unwrap();
-    }
-    sys::pause(Duration::from_millis(1000));
-    assert!(born - before <= 2, "{}", born - before);
-    assert_eq!(procfs::switches(pid), born, "idle");
-    drop(followers);
-    eventually("nobody follows any more", || watches() == 0);
-    talk.end();
 }

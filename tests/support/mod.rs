@@ -12,6 +12,7 @@ pub mod procfs;
 pub mod run;
 pub mod stream;
 pub mod sys;
+pub mod talk;
 pub mod terminal;
 
 use std::path::{Path, PathBuf};
