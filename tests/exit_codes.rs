@@ -139,7 +139,7 @@ fn a_usage_error_is_2_and_what_is_not_built_yet_is_one() {
         &["--size", "80"],
         &["--restart", "sometimes"],
         &["--io", "smoke"],
-        &["--record", "/tmp/never"],
+        &["--record", ""],
         &["--watch"],
         &["--env", "no-equals-sign"],
     ];

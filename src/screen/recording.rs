@@ -10,7 +10,7 @@ use super::veil::{Unwritten, Veil};
 /// How long anything may stay unwritten; what is held back as well. Below the second that a kill
 /// may cost, with time to spare for a busy machine.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// How much may stay unwritten.
+/// How much memory what is unwritten may take.
 const FULL: usize = 64 * 1024;
 
 /// What has happened and is not written yet.
@@ -111,18 +111,20 @@ impl Recording {
     }
 
     pub fn is_full(&self) -> bool {
-        self.text.len() >= FULL
+        self.text.len() + self.events.len() * size_of::<Event>() >= FULL
     }
 
     /// Moves what can be written into `lines`.
     pub fn take(&mut self, take: Take, now: Instant, lines: &mut Lines) {
+        let is_full = self.is_full();
         let held = [self.output.veil.held_from(), self.input.veil.held_from()];
         for (stream, held) in [&mut self.output, &mut self.input].into_iter().zip(held) {
             let Some(held) = held else { continue };
-            let came = self.events.iter().find(|event| held < event.end).map(|event| event.at);
+            let came = self.events.iter().position(|event| held < event.end);
             // Sequences and frames that never end behind a letter must not fill the memory.
-            let too_much = self.text.end() - held >= FULL as u64;
-            if take == Take::All || too_much || came.is_none_or(|at| at + PATIENCE <= now) {
+            let too_much = is_full && came == Some(0);
+            let too_late = came.is_none_or(|at| self.events[at].at + PATIENCE <= now);
+            if take == Take::All || too_much || too_late {
                 stream.veil.release(&mut self.text);
             }
         }

@@ -12,7 +12,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 use super::Supervisor;
 use super::settings::{CannotStart, RecordSettings, Size};
-use crate::log::{Event as LogEvent, Name, Redactor};
+use crate::log::{Event as LogEvent, Log, Name};
 use crate::screen::asciicast::{Header, Kind, Lines};
 use crate::screen::recording::{Recording, Take};
 use crate::session::{SpawnPlan, Start};
@@ -142,20 +142,14 @@ impl Recorder {
         Ok(Lines::new(lines.bytes.len() as u64, now))
     }
 
-    /// One write. On a full disk the kernel takes what fits: that part is cut off again, so that the
-    /// file can be replayed.
+    /// One write, unless the disk is full: then the kernel takes what fits, and tells the reason only
+    /// to those who try again. That part is cut off again, so that the file can be replayed.
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(open) = &mut self.open else { return Err(ErrorKind::NotFound.into()) };
-        let written = loop {
-            match open.file.write(bytes) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                other => break other,
-            }
-        };
-        if matches!(written, Ok(n) if n == bytes.len()) {
+        let Err(error) = open.file.write_all(bytes) else {
             open.size += bytes.len() as u64;
             return Ok(());
-        }
+        };
         if open.size == 0 {
             // Not even the header: no recording yet.
             let _ = fs::remove_file(&self.path);
@@ -164,8 +158,7 @@ impl Recorder {
             // It ends in half a line; the next write begins another one.
             self.open = None;
         }
-        // The kernel tells the reason of a short write only to those who try again.
-        Err(written.err().unwrap_or(ErrorKind::StorageFull.into()))
+        Err(error)
     }
 }
 
@@ -243,12 +236,11 @@ fn epoch() -> u64 {
 }
 
 /// What stands at the head of the recording; a secret could be in any of it.
-pub fn header(plan: &SpawnPlan, session: &str, redactor: &Redactor) -> Header {
+pub fn header(plan: &SpawnPlan, session: &str, log: &Log) -> Header {
     let program = plan.argv.first().map(PathBuf::from).unwrap_or_default();
     let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let masked = |text: &str| redactor.mask(text).into_owned();
-    let variable = |name| plan.env.get(name).map(|value| masked(&value.to_string_lossy()));
-    let title = masked(&format!("{program}, session {session}"));
+    let variable = |name| plan.env.get(name).map(|value| log.mask(&value.to_string_lossy()));
+    let title = log.mask(&format!("{program}, session {session}"));
     Header::new(&title, variable("TERM").as_deref(), variable("SHELL").as_deref())
 }
 

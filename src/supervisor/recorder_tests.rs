@@ -194,7 +194,7 @@ fn a_full_disk_costs_events_but_never_tears_a_line() {
     assert!(matches!(say(&mut recorder, "after"), Some(News::GoesOn { lost: 10 })));
     let (output, markers) = read(&path);
     assert!(output.ends_with("zzafter"), "{output}");
-    assert!(markers[0].starts_with("10 events are missing here: no storage space"), "{markers:?}");
+    assert!(markers[0].starts_with("10 events are missing here: No space left on device"), "{markers:?}");
 }
 
 #[test]

@@ -39,22 +39,18 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     let plan = session::plan(&settings.wish, settings.start, &conversation, &new_id)
         .map_err(|refusal| CannotStart { code: 78, message: refusal.to_string() })?;
     let calls = settings.socket.as_ref().map(|socket| Calls::open(&settings, socket)).transpose()?;
-    let redactor = Redactor::new(plan.env.secrets());
-    let recorder = match &settings.record {
-        Some(record) => {
-            let header = recorder::header(&plan, id, &redactor);
-            Some(Recorder::open(record, console::size(settings.size), header)?)
-        }
-        None => None,
-    };
     let mut log = Log::open(Opening {
         path: Some(settings.state_dir.log(id)),
         session: id,
         max_bytes: settings.log_max_bytes,
         journald: settings.journald,
-        redactor,
+        redactor: Redactor::new(plan.env.secrets()),
     })
     .map_err(|message| CannotStart { code: 78, message })?;
+    // Behind all that may refuse for other reasons: it puts an earlier recording aside.
+    let record =
+        |record| Recorder::open(record, console::size(settings.size), recorder::header(&plan, id, &log));
+    let recorder = settings.record.as_ref().map(record).transpose()?;
     log.record(session_start(&settings, &plan));
 
     if settings.io == Io::Pty && !front::is_in_front() {
