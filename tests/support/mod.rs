@@ -14,6 +14,7 @@ pub mod stream;
 pub mod sys;
 pub mod talk;
 pub mod terminal;
+pub mod viewer;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,6 +25,7 @@ pub use pattern::Pattern;
 pub use place::Place;
 pub use run::{Ended, Launch, Running};
 pub use terminal::Terminal;
+pub use viewer::{Viewer, Wire};
 
 /// Longer than anything here takes on a busy machine, and shorter than anybody's patience.
 pub const LIMIT: Duration = Duration::from_secs(20);

@@ -51,13 +51,19 @@ pub fn attach(verb: args::Attach, caller: &Caller) -> Result<u8, Trouble> {
         tty::stop_self();
     }
     // A supervisor that refuses does so before anything here changes.
-    let mut connected = connect(&verb, caller, true)?;
+    let mut size = size();
+    let mut connected = connect(&verb, caller, size, true)?;
     let inbox = signals::catch_all().map_err(|error| own("cannot catch signals", error))?;
     rescue::give_back_on_panic();
     loop {
         let (attached, mut wire) = connected;
         let session = visible(&attached.session);
         let mut terminal = Terminal::take().map_err(|error| own("the terminal cannot be used", error))?;
+        if size != self::size() {
+            // It changed before anybody listened for that.
+            let (cols, rows) = terminal.resized();
+            wire.send(Call::Resize { rows, cols });
+        }
         let end = watch(&attached, &mut wire, &mut terminal, &inbox);
         if !matches!(end, End::Over | End::Lost(_)) {
             wire.send(Call::Detach);
@@ -82,7 +88,8 @@ pub fn attach(verb: args::Attach, caller: &Caller) -> Result<u8, Trouble> {
         if let Some(signal) = stop(&inbox) {
             return Ok(code(signal));
         }
-        connected = connect(&verb, caller, false)?;
+        size = self::size();
+        connected = connect(&verb, caller, size, false)?;
     }
 }
 
@@ -90,8 +97,17 @@ fn code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
-fn connect(verb: &args::Attach, caller: &Caller, hint: bool) -> Result<(Attached, Wire), Trouble> {
-    let (cols, rows) = tty::size(tty::stdin()).unwrap_or((0, 0));
+/// Columns and rows of this terminal; 0 where it does not know.
+fn size() -> (u16, u16) {
+    tty::size(tty::stdin()).unwrap_or((0, 0))
+}
+
+fn connect(
+    verb: &args::Attach,
+    caller: &Caller,
+    (cols, rows): (u16, u16),
+    hint: bool,
+) -> Result<(Attached, Wire), Trouble> {
     let call =
         Call::Attach { rows, cols, readonly: verb.readonly, hint, suspend: tty::has_job_control_parent() };
     Ok(caller.connect(caller.patience())?.attach(call)?)
@@ -129,7 +145,7 @@ fn watch(attached: &Attached, wire: &mut Wire, terminal: &mut Terminal, inbox: &
         let mut typed = leaving.due(Instant::now());
         for (source, ready) in ready {
             let end = match source {
-                Source::Signals => on_signals(inbox, wire),
+                Source::Signals => on_signals(inbox, wire, terminal),
                 Source::Keys => {
                     let before = typed.bytes;
                     match read_keys(&mut leaving) {
@@ -180,11 +196,11 @@ fn take(wire: &mut Wire, terminal: &mut Terminal) -> Option<End> {
     None
 }
 
-fn on_signals(inbox: &Inbox, wire: &mut Wire) -> Option<End> {
+fn on_signals(inbox: &Inbox, wire: &mut Wire, terminal: &mut Terminal) -> Option<End> {
     for arrived in inbox.take() {
         match arrived.signal {
             libc::SIGWINCH => {
-                let (cols, rows) = tty::size(tty::stdin()).unwrap_or((0, 0));
+                let (cols, rows) = terminal.resized();
                 wire.send(Call::Resize { rows, cols });
             }
             libc::SIGTSTP if tty::has_job_control_parent() => return Some(End::Suspended),

@@ -10,7 +10,7 @@ use nix::sys::termios::Termios;
 use crate::os::poll::{Sources, Want};
 use crate::os::sink::{self, Sink, Wrote};
 use crate::os::{rescue, tty};
-use crate::screen::canvas;
+use crate::screen::{Queries, Screen, canvas};
 
 /// Above this nothing more is read for it, so that a slow line is felt where it can be helped.
 const FULL: usize = 32 * 1024;
@@ -18,26 +18,45 @@ const FULL: usize = 32 * 1024;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The window's title, kept by the terminal and put back.
 const KEEP_TITLE: &str = "\x1b[22;2t";
-/// And the cursor below all that was shown.
-const PUT_BACK: &str = "\x1b[23;2t\x1b[9999;1H\r\n";
+const PUT_TITLE_BACK: &str = "\x1b[23;2t";
+/// Below all that may be shown.
+const BELOW_ALL: &str = "\x1b[9999;1H\r\n";
 
 pub struct Terminal {
     original: Termios,
     sink: Sink,
     out: VecDeque<u8>,
+    /// What it shows, so that the last line can be put below that.
+    screen: Screen,
+    is_painted: bool,
 }
 
 impl Terminal {
     pub fn take() -> io::Result<Terminal> {
         let original = tty::modes(tty::stdin())?;
-        let mut terminal = Terminal { sink: Sink::on(sink::stdout())?, out: VecDeque::new(), original };
-        rescue::remember(&terminal.original, &off());
+        let mut screen = Screen::new(Queries::Terminal, Some(0));
+        let (cols, rows) = tty::size(tty::stdin()).unwrap_or((80, 24));
+        screen.begin(cols, rows);
+        let out = VecDeque::from(KEEP_TITLE.as_bytes().to_vec());
+        let sink = Sink::on(sink::stdout())?;
+        let mut terminal = Terminal { original, sink, out, screen, is_painted: false };
+        rescue::remember(&terminal.original, &format!("{}{PUT_TITLE_BACK}{BELOW_ALL}", canvas::off()));
         tty::set_modes(tty::stdin(), &tty::raw(&terminal.original))?;
-        terminal.show(KEEP_TITLE.as_bytes());
+        terminal.flush();
         Ok(terminal)
     }
 
+    /// Columns and rows of now; 0 where it does not know.
+    pub fn resized(&mut self) -> (u16, u16) {
+        let (cols, rows) = tty::size(tty::stdin()).unwrap_or((0, 0));
+        if cols > 0 {
+            self.screen.resize(cols, rows);
+        }
+        (cols, rows)
+    }
+
     pub fn show(&mut self, bytes: &[u8]) {
+        self.is_painted |= !bytes.is_empty();
         self.out.extend(bytes);
         self.flush();
     }
@@ -47,7 +66,10 @@ impl Terminal {
         while !self.out.is_empty() {
             let (front, _) = self.out.as_slices();
             match self.sink.write(front) {
-                Wrote::Bytes(n) => drop(self.out.drain(..n)),
+                Wrote::Bytes(n) => {
+                    self.screen.feed(&front[..n]);
+                    self.out.drain(..n);
+                }
                 Wrote::Full => return true,
                 Wrote::Broken => {
                     self.out.clear();
@@ -70,10 +92,24 @@ impl Terminal {
         self.out.clear();
     }
 
-    /// As it was before, with one line on what happened.
+    /// As it was before, with one line on what happened below all that is shown.
     pub fn give_back(mut self, line: &str) {
-        self.out.extend(format!("{}{line}\r\n", off()).as_bytes());
         let until = Instant::now() + LAST_WORDS;
+        if !self.is_painted {
+            // It still shows what it showed before, and the cursor is where it was.
+            return self.say(&format!("{PUT_TITLE_BACK}{line}\r\n"), until);
+        }
+        self.say(&canvas::off(), until);
+        let shown = self.screen.capture(None, |_| Vec::new()).map_or((0, 0), |it| (it.lines.len(), it.rows));
+        let below = match shown {
+            (used, rows) if used < rows => format!("\x1b[{};1H", used + 1),
+            (_, _) => BELOW_ALL.to_owned(),
+        };
+        self.say(&format!("{PUT_TITLE_BACK}{below}{line}\r\n"), until);
+    }
+
+    fn say(&mut self, text: &str, until: Instant) {
+        self.out.extend(text.as_bytes());
         while self.flush() && self.has_unsaid() && Instant::now() < until {
             let mut sources = Sources::new();
             sources.add((), self.sink.as_fd(), Want::Write);
@@ -93,8 +129,4 @@ impl AsFd for Terminal {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.sink.as_fd()
     }
-}
-
-fn off() -> String {
-    canvas::off() + PUT_BACK
 }
