@@ -15,6 +15,7 @@
 //! | `kin`     | who a caller is                                                        |
 //! | `methods` | what each method does                                                  |
 //! | `waits`   | answers that come later                                                |
+//! | `own_view`| the terminal on stdin while the agent's has another size               |
 //! | `viewers` | those who are attached                                                 |
 //! | `streams` | events and lines that callers follow                                   |
 //! | `figures` | state, stats and metrics                                               |
@@ -40,6 +41,7 @@ mod keys;
 mod kin;
 mod manager;
 mod methods;
+mod own_view;
 mod perform;
 mod react;
 mod record;
@@ -76,6 +78,7 @@ use console::Console;
 use figures::{Dear, Tally};
 use helper::Helper;
 use manager::Manager;
+use own_view::OwnView;
 use settings::{InitSettings, Io, Settings, Size};
 use suspend::Suspending;
 use sweep::Sweep;
@@ -137,6 +140,8 @@ struct Supervisor {
     /// Of the agent's terminal, or of the next one.
     size: Size,
     viewers: Viewers,
+    /// While our own terminal has another size than the agent's.
+    own_view: Option<OwnView>,
     orphans: u64,
     /// Children that failed before exec: their end is no orphan's.
     failed_children: HashSet<i32>,
@@ -234,6 +239,7 @@ impl Supervisor {
             self.answer_waiting();
             self.feed_streams();
             self.serve_viewers();
+            self.serve_own_view();
             self.send_answers();
             self.tell_manager();
         }
@@ -267,8 +273,8 @@ impl Supervisor {
         let leave = self.leaves_at();
         let suspend = self.suspending.map(Suspending::deadline);
         let calls = self.calls.as_ref().and_then(Calls::deadline);
-        let viewers = self.viewers_deadline();
-        [life, suspend, leave, calls, viewers, self.manager.deadline()].into_iter().flatten().min()
+        let (viewers, own_view) = (self.viewers_deadline(), self.own_view_deadline());
+        [life, suspend, leave, calls, viewers, own_view, self.manager.deadline()].into_iter().flatten().min()
     }
 
     fn register(&self, sources: &mut Sources<Source>) {

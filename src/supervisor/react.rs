@@ -7,7 +7,7 @@ use super::helper::Kind;
 use super::keys::{self, Choice};
 use super::settings::Io;
 use super::suspend::Suspending;
-use super::{Charge, Supervisor, figures, views};
+use super::{Charge, Supervisor, figures};
 use crate::log::{Event as LogEvent, Name};
 use crate::os::front;
 use crate::os::poll::Ready;
@@ -93,7 +93,7 @@ impl Supervisor {
             self.viewers.disturb();
         }
         self.screen.resize(size.cols, size.rows);
-        self.screen.answered_by(views::queries(&self.console));
+        self.look_at_own_view();
         if let Some(terminal) = self.agent.as_ref().and_then(|a| a.terminal.as_ref())
             && let Err(error) = terminal.pty.resize(size.cols, size.rows)
         {
@@ -190,6 +190,9 @@ impl Supervisor {
         if agent.terminal.is_some() {
             self.console.tidy_screen(&self.screen.modes_off(), how != How::Code(0));
             self.viewers.agent_ended(self.screen.modes_off(), how != How::Code(0));
+            if let Some(view) = &mut self.own_view {
+                view.redraw();
+            }
             self.screen.forget_modes();
         }
         self.suspending = None;
@@ -268,7 +271,10 @@ impl Supervisor {
     /// The one place that all of the agent's output goes through.
     fn on_output(&mut self, bytes: &[u8]) {
         self.tally.output_bytes += bytes.len() as u64;
-        self.console.output(bytes);
+        match &mut self.own_view {
+            None => self.console.output(bytes),
+            Some(view) => view.on_output(),
+        }
         self.screen.feed(bytes);
         self.show_viewers(bytes);
     }

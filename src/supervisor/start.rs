@@ -195,6 +195,7 @@ impl Supervisor {
             screen,
             size,
             viewers: Viewers::default(),
+            own_view: None,
             orphans: 0,
             failed_children: HashSet::new(),
             more_children: false,
