@@ -198,6 +198,47 @@ fn the_newest_that_may_type_owns_the_size() {
 }
 
 #[test]
+fn the_terminal_on_stdin_is_not_garbled_by_another_size() {
+    let lab = Lab::new();
+    let size = (90, 20);
+    let mut stdin = Terminal::new(size.0, size.1);
+    stdin.start(Launch::run(&lab, [FAKE, "echo-raw"]).with(["--on-clean", "exit"]).to_command());
+    stdin.expect("READY");
+    let mut caller = Caller::of(&lab);
+    let on_stdin = |stdin: &Terminal| viewer::capture(&stdin.screen.bytes(), size);
+    let seen = |stdin: &Terminal, text: &str| {
+        let mut last = String::new();
+        let is_seen = support::holds_within(support::LIMIT, || {
+            last = on_stdin(stdin).text();
+            last.contains(text)
+        });
+        assert!(is_seen, "no {text:?} on stdin's terminal:\n{last}");
+    };
+    for (cols, rows) in [(40, 10), (120, 40)] {
+        let mut viewer = Viewer::attach(&lab, (cols, rows), &[]);
+        viewer.until_live();
+        draw(&mut caller, &format!("\x1b[2J\x1b[{rows};{}Hcorner \x1b[6n", cols - 7));
+        viewer.until_shown("corner");
+        seen(&stdin, "corner");
+        // Who is not told the question does not answer it; somebody does.
+        viewer.terminal.expect(&format!("\x1b[{rows};{cols}R"));
+        stdin.type_in("\r\ntyped here");
+        viewer.until_shown("typed here");
+        seen(&stdin, "typed here");
+        assert_eq!(viewer.detach(), Some(0));
+        eventually("its own size is back", || caller.get("screen", json!({}))["cols"] == 90);
+        draw(&mut caller, "\x1b[2J\x1b[20;80H\x1b[32mown size");
+        seen(&stdin, "own size");
+        let ansi = caller.get("screen", json!({"ansi": true}))["text"].clone();
+        assert_eq!(on_stdin(&stdin).ansi(), ansi);
+        draw(&mut caller, "\x1b[m\x1b[5;5Hraw");
+        stdin.expect("\x1b[m\x1b[5;5Hraw");
+    }
+    stdin.type_in("q");
+    assert_eq!(stdin.end().code(), Some(0));
+}
+
+#[test]
 fn without_a_terminal_on_stdin_the_last_size_stays() {
     let lab = Lab::new();
     let sup = Launch::run(&lab, [FAKE, "size"]).with(["--size", "60x15"]).start();

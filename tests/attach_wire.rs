@@ -171,12 +171,12 @@ fn who_does_not_read_is_dropped_and_neither_the_agent_nor_the_others_wait() {
     let mut caller = Caller::of(&lab);
     caller.wait_for("ready");
     let mut reads = Wire::attach(&lab, SIZE, false);
-    let (idle, painted) = (Wire::attach(&lab, SIZE, false), Wire::attach(&lab, (30, 10), true));
+    let idle = Wire::attach(&lab, SIZE, false);
     let began = Instant::now();
     let output = |caller: &mut Caller| caller.get("stats", json!({}))["output_bytes"].as_u64().unwrap();
     let before = output(&mut caller);
     let mut most = Duration::ZERO;
-    while sup.log.events("detached").len() < 2 {
+    while sup.log.events("detached").is_empty() {
         assert!(began.elapsed() < support::LIMIT, "{}", sup.log.text());
         assert!(reads.read());
         reads.output.clear();
@@ -192,7 +192,7 @@ fn who_does_not_read_is_dropped_and_neither_the_agent_nor_the_others_wait() {
     }
     until_attached(&mut caller, 1);
     assert!(procfs::peak_kib(sup.pid()) < 64 * 1024, "{} KiB", procfs::peak_kib(sup.pid()));
-    drop((idle, painted));
+    drop(idle);
     caller.get("stop", json!({"graceful": false}));
     sup.end();
 }

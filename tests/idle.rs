@@ -5,7 +5,7 @@ mod support;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use support::{FAKE, Lab, Launch, Place, Terminal, count, procfs, sys};
+use support::{FAKE, Lab, Launch, Place, Terminal, Viewer, count, procfs, sys};
 
 /// How often `pid` wakes up while nobody asks anything of it.
 fn wake_ups(pid: i32) -> u64 {
@@ -109,6 +109,29 @@ fn a_terminal_a_wait_and_an_unread_stdout_cost_no_wake_ups_either() {
             sup.end().assert_code(143);
         });
     });
+}
+
+#[test]
+fn nobody_wakes_up_while_terminals_are_attached_and_nothing_happens() {
+    let lab = Lab::new();
+    let config = no_journald(&lab);
+    let sup = Launch::run(&lab, [FAKE, "paint"]).with(["--config", &config, "--size", "80x24"]).start();
+    sup.wait_for_output("PAINTED");
+    let live = Viewer::attach(&lab, (80, 24), &[]);
+    let painted = Viewer::attach(&lab, (50, 10), &["--readonly"]);
+    for viewer in [&live, &painted] {
+        viewer.until_shown("PAINTED");
+        viewer.until_live();
+    }
+    std::thread::scope(|scope| {
+        for (who, pid) in
+            [("the supervisor", sup.pid()), ("a client", live.pid), ("one with frames", painted.pid)]
+        {
+            scope.spawn(move || assert_eq!(wake_ups(pid), 0, "{who}"));
+        }
+    });
+    sup.signal(libc::SIGTERM);
+    sup.end();
 }
 
 /// The same measure finds the wake-ups of a program that ticks.

@@ -32,6 +32,11 @@ impl Canvas {
         }
     }
 
+    /// A terminal that the agent has been shown on all along.
+    pub fn at_hand() -> Canvas {
+        Canvas { lacks: Lacks { room: false, titles: false }, ..Canvas::new() }
+    }
+
     /// Another agent: what its predecessor left is not painted over.
     pub fn begin(&mut self) {
         self.lacks.room = true;

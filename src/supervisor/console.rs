@@ -135,6 +135,13 @@ impl Console {
         if self.has_terminal() { size(fallback) } else { fallback }
     }
 
+    /// Columns and rows of a terminal that shows what we write; `None` where there is none, or it does
+    /// not know.
+    pub fn shown_size(&self) -> Option<(u16, u16)> {
+        let shows = self.has_terminal() && self.stdout_is_terminal;
+        shows.then(|| tty::size(tty::stdin())).flatten()
+    }
+
     /// Every key goes to us as it is typed.
     pub fn take_keys(&mut self) {
         if let Stdin::Terminal { original, raw } = &mut self.stdin {
@@ -191,6 +198,17 @@ impl Console {
     pub fn output(&mut self, bytes: &[u8]) {
         self.at_line_start = bytes.last().is_none_or(|&b| b == b'\n');
         self.stdout.push(bytes);
+    }
+
+    /// Not the agent's output, but what it looks like.
+    pub fn paint(&mut self, bytes: &[u8]) {
+        self.stdout.push(bytes);
+        self.stdout.flush();
+    }
+
+    /// What stdout has not taken yet.
+    pub fn unread(&self) -> usize {
+        self.stdout.buffer.len()
     }
 
     pub fn has_room(&self) -> bool {

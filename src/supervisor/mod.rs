@@ -15,6 +15,7 @@
 //! | `kin`     | who a caller is                                                        |
 //! | `methods` | what each method does                                                  |
 //! | `waits`   | answers that come later                                                |
+//! | `own_view`| the terminal on stdin while the agent's has another size               |
 //! | `viewers` | those who are attached                                                 |
 //! | `streams` | events and lines that callers follow                                   |
 //! | `transcript` | the conversation, from the agent's own file                          |
@@ -43,6 +44,7 @@ mod keys;
 mod kin;
 mod manager;
 mod methods;
+mod own_view;
 mod perform;
 mod react;
 mod record;
@@ -82,6 +84,7 @@ use console::Console;
 use figures::{Dear, Tally};
 use helper::Helper;
 use manager::Manager;
+use own_view::OwnView;
 use recorder::Recorder;
 use settings::{InitSettings, Io, Settings, Size};
 use suspend::Suspending;
@@ -150,6 +153,8 @@ struct Supervisor {
     /// Of the agent's terminal, or of the next one.
     size: Size,
     viewers: Viewers,
+    /// While our own terminal has another size than the agent's.
+    own_view: Option<OwnView>,
     orphans: u64,
     /// Children that failed before exec: their end is no orphan's.
     failed_children: HashSet<i32>,
@@ -252,6 +257,7 @@ impl Supervisor {
             self.answer_waiting();
             self.feed_streams();
             self.serve_viewers();
+            self.serve_own_view();
             self.send_answers();
             self.tell_manager();
         }
@@ -286,9 +292,10 @@ impl Supervisor {
         let suspend = self.suspending.map(Suspending::deadline);
         let calls = self.calls.as_ref().and_then(Calls::deadline);
         let recording = self.recorder.as_ref().and_then(Recorder::deadline);
-        let viewers = self.viewers_deadline();
-        let others = [leave, calls, recording, viewers, self.desk.deadline(), self.manager.deadline()];
-        others.into_iter().chain([life, suspend]).flatten().min()
+        let (viewers, own_view) = (self.viewers_deadline(), self.own_view_deadline());
+        let shown = [viewers, own_view, recording];
+        let others = [life, suspend, leave, calls, self.desk.deadline(), self.manager.deadline()];
+        others.into_iter().chain(shown).flatten().min()
     }
 
     fn register(&self, sources: &mut Sources<Source>) {

@@ -189,6 +189,9 @@ impl Supervisor {
             self.screen.begin(size.cols, size.rows);
             self.console.forget_told();
             self.viewers.agent_began();
+            if let Some(view) = &mut self.own_view {
+                view.agent_began();
+            }
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.begin(secrets, size, plan.start);

@@ -8,7 +8,7 @@ use super::keys::{self, Choice};
 use super::settings::Io;
 use super::suspend::Suspending;
 use super::typing::Hand;
-use super::{Charge, Supervisor, views};
+use super::{Charge, Supervisor};
 use crate::log::{Event as LogEvent, Name};
 use crate::os::front;
 use crate::os::poll::Ready;
@@ -95,7 +95,7 @@ impl Supervisor {
         }
         self.screen.resize(size.cols, size.rows);
         self.record_size(size);
-        self.screen.answered_by(views::queries(&self.console));
+        self.look_at_own_view();
         if let Some(terminal) = self.agent.as_ref().and_then(|a| a.terminal.as_ref())
             && let Err(error) = terminal.pty.resize(size.cols, size.rows)
         {
@@ -195,6 +195,9 @@ impl Supervisor {
             self.console.tidy_screen(&modes_off, how != How::Code(0));
             self.record_end(&modes_off);
             self.viewers.agent_ended(modes_off, how != How::Code(0));
+            if let Some(view) = &mut self.own_view {
+                view.redraw();
+            }
             self.screen.forget_modes();
         }
         self.suspending = None;
@@ -273,7 +276,10 @@ impl Supervisor {
     /// The one place that all of the agent's output goes through.
     fn on_output(&mut self, bytes: &[u8]) {
         self.tally.output_bytes += bytes.len() as u64;
-        self.console.output(bytes);
+        match &mut self.own_view {
+            None => self.console.output(bytes),
+            Some(view) => view.on_output(),
+        }
         self.screen.feed(bytes);
         self.record_output(bytes);
         self.show_viewers(bytes);

@@ -206,6 +206,7 @@ impl Supervisor {
             recorder: None,
             size,
             viewers: Viewers::default(),
+            own_view: None,
             orphans: 0,
             failed_children: HashSet::new(),
             more_children: false,

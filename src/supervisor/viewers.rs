@@ -321,7 +321,7 @@ impl Supervisor {
     }
 
     /// While no agent runs: what a terminal shows that has seen the last one end.
-    fn after_the_agent(&self) -> Option<Screen> {
+    pub(super) fn after_the_agent(&self) -> Option<Screen> {
         let size = (self.size.cols, self.size.rows);
         let after = || self.screen.after_the_agent(size, &self.viewers.off, self.console.told());
         (!self.has_agent_terminal()).then(after)

@@ -273,9 +273,9 @@ client_verb! {
         example = "{command_name}\n{command_name} --readonly my-session",
         note = "From any terminal, any number at once. It shows all that the terminal does,\n\
                 secrets too. The newest one that may type has its size.\n",
-        note = "Ctrl-\\ twice detaches ([screen] detach_key of the supervisor may say otherwise),\n\
-                and so does closing the terminal; the agent goes on. Ctrl-Z suspends this\n\
-                client alone. While no agent runs, Enter starts it.\n"
+        note = "Ctrl-\\ twice detaches (or the supervisor's own [screen] detach_key), and so does\n\
+                closing the terminal; the agent goes on. Ctrl-Z suspends this client alone.\n\
+                While no agent runs, Enter starts it.\n"
     )]
     "attach" Attach, timeout "DURATION that the answer may take (default: 5s)", codes
     "Exit codes: 0 when detached or when the session has ended, 128+n after a signal, or\n\
