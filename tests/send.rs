@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{AGENTSUP, Caller, FAKE, Lab, Launch, Running, Terminal, eventually, sys};
+use support::{AGENTSUP, Caller, FAKE, Lab, Launch, Running, Terminal, eventually, log, sys};
 
 /// The agent with a line of input, known as claude: it confirms.
 fn claude(lab: &Lab) -> Launch {
@@ -198,6 +198,26 @@ fn what_others_type_meanwhile_comes_behind_the_enter() {
     assert_eq!(caller.state()["operator"]["draft"], true);
     caller.get("stop", json!({"graceful": false}));
     terminal.end();
+}
+
+#[test]
+fn a_ctrl_c_that_has_had_enough_of_a_stop_waits_for_no_text() {
+    let lab = Lab::new();
+    let mut terminal = Terminal::new(80, 24);
+    let deaf = Launch::run(&lab, [FAKE, "ignore", "15"]).with(["--grace", "60s"]);
+    terminal.start(deaf.to_command());
+    terminal.expect("READY");
+    let mut caller = Caller::of(&lab);
+    caller.wait_for("ready");
+    // Shown by the terminal and never read: its Enter waits for seconds.
+    caller.send(&json!({"id": 1, "method": "send", "params": {"text": "one line\nand more"}}));
+    terminal.expect("and more");
+    sys::kill(terminal.child_pid(), libc::SIGTERM);
+    eventually("it stops", || log::Log::of(&lab.state_dir()).text().contains(" to=stopping"));
+    let began = Instant::now();
+    terminal.type_in("\x03");
+    assert_eq!(terminal.end().code(), Some(128 + libc::SIGKILL));
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 }
 
 #[test]

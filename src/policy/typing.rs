@@ -20,7 +20,8 @@ const ECHOES_WITHIN: Duration = Duration::from_secs(1);
 /// to the Enter yet, and takes all that it finds for one paste.
 const SETTLES_WITHIN: Duration = Duration::from_millis(300);
 const CONFIRMS_SOON: Duration = Duration::from_secs(1);
-/// How long an agent may take to read what was typed before the Enter comes all the same.
+/// How long an agent may take to let a text in, and then to read it, before the Enter comes all the
+/// same: until then others wait, a human with a Ctrl-C too.
 const READS_WITHIN: Duration = Duration::from_secs(5);
 /// How long an agent that is known to show a line of input may take to show it.
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -124,7 +125,7 @@ struct Doing {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// Not all of it is in the terminal.
-    Writing,
+    Writing { since: Instant },
     /// All of it is, since then; the Enter is due.
     Pausing { since: Instant, until: Instant, echoed: bool },
 }
@@ -151,8 +152,8 @@ impl Typing {
 
     pub fn wake(&self) -> Option<Instant> {
         let doing = self.doing.as_ref().and_then(|doing| match doing.step {
-            // The terminal tells when it has room.
-            Step::Writing => None,
+            // The terminal tells when it has room, unless nobody ever reads.
+            Step::Writing { since } => Some(since + READS_WITHIN),
             Step::Pausing { until, .. } => Some(until),
         });
         let queued = self.queue.front().filter(|_| self.doing.is_none());
@@ -194,7 +195,7 @@ impl Typing {
             match typed(&job, ground) {
                 Ok(bytes) => {
                     effects.push(Effect::Write(bytes));
-                    self.doing = Some(Doing { job, step: Step::Writing, output: ground.output });
+                    self.doing = Some(Doing { job, step: Step::Writing { since: now }, output: ground.output });
                     return;
                 }
                 Err(refusal) => effects.push(Effect::Done { ticket: job.ticket, result: Err(refusal) }),
@@ -212,13 +213,14 @@ impl Typing {
         let has_echoed = ground.output > output;
         let pause = |since| Step::Pausing { since, until: now + PAUSE, echoed: has_echoed };
         let step = match step {
-            Step::Writing if ground.unwritten => Step::Writing,
-            Step::Writing if !job.submit => {
+            Step::Writing { since } if ground.unwritten && now < since + READS_WITHIN => step,
+            Step::Writing { .. } if !job.submit => {
                 effects.push(Effect::LineTaken);
                 effects.push(Effect::Done { ticket: job.ticket, result: Ok(Receipt::Written) });
                 return;
             }
-            Step::Writing => pause(now),
+            Step::Writing { since } if ground.unwritten => pause(since),
+            Step::Writing { .. } => pause(now),
             // Seen in one go with the text, the Enter would be a part of it.
             Step::Pausing { since, echoed: false, .. } if has_echoed => pause(since),
             Step::Pausing { until, .. } if now < until => step,

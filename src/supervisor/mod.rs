@@ -351,8 +351,11 @@ impl Supervisor {
         if !self.console.reads_stdin() || self.ending.is_some() {
             return false;
         }
+        let stopping = matches!(self.life.phase(), Phase::Stopping { .. });
         let terminal = self.agent.as_ref().map(|a| a.terminal.as_ref());
         match terminal {
+            // A Ctrl-C that has had enough of a stop is for us, whoever types to an agent meanwhile.
+            Some(Some(_)) if self.console.has_terminal() && stopping => true,
             Some(Some(terminal)) => terminal.input.has_room() && !self.desk.is_typing(),
             Some(None) => false,
             None => self.console.has_terminal() && self.hears_keys(),

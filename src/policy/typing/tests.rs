@@ -96,7 +96,8 @@ fn an_enter_follows_its_text_by_itself_and_later() {
     let job = desk.job("hello\nyou");
     desk.ground.unwritten = true;
     desk.ask(job);
-    assert_eq!(desk.typing.wake(), None, "the terminal tells when it has taken the text");
+    let given_up = desk.now + READS_WITHIN;
+    assert_eq!(desk.typing.wake(), Some(given_up), "the terminal tells when it has taken the text");
     desk.now += Duration::from_secs(1);
     desk.ground.unwritten = false;
     desk.turn();
@@ -132,6 +133,23 @@ fn an_agent_that_has_not_read_the_text_yet_gets_the_enter_later_but_gets_it() {
         desk.go_to_next_deadline();
     }
     assert!(desk.now - began >= READS_WITHIN && desk.now - began < READS_WITHIN + Duration::from_secs(1));
+}
+
+#[test]
+fn an_agent_that_never_lets_a_text_in_does_not_keep_others_waiting() {
+    for (submit, receipt) in [(true, Receipt::Submitted), (false, Receipt::Written)] {
+        let mut desk = Desk::new();
+        let began = desk.now;
+        let job = Job { submit, ..desk.job("hello") };
+        (desk.ground.unwritten, desk.ground.unread, desk.echoes) = (true, true, false);
+        desk.ask(job);
+        while desk.done.is_empty() {
+            desk.go_to_next_deadline();
+        }
+        assert_eq!(desk.done, [(1, Ok(receipt))]);
+        assert!(!desk.typing.is_typing());
+        assert!(desk.now - began <= READS_WITHIN + PAUSE);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -80,10 +81,15 @@ fn with_settings(command: &[OsString], wanted: &Wanted) -> Result<Hooked, String
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let unreadable = |error| format!("it cannot be read: {error}");
+    // A fifo must not be waited for, and what it holds can be read only once: it is claude's.
+    let open = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let file = open.map_err(unreadable)?;
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err("it is no regular file".to_owned());
+    }
     let mut bytes = Vec::new();
-    fs::File::open(path)
-        .and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
-        .map_err(|error| format!("it cannot be read: {error}"))?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     match bytes.len() as u64 > LARGEST {
         true => Err("it is larger than 1 MiB".to_owned()),
         false => Ok(bytes),
@@ -173,9 +179,13 @@ mod tests {
     fn settings_that_cannot_be_merged_are_left_alone_and_told_of() {
         let scratch = Scratch::new();
         scratch.file("bad.json", "{");
+        let fifo = scratch.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
         for (settings, why) in [
             ("missing.json", "missing.json: it cannot be read: No such file or directory (os error 2)"),
             ("bad.json", "bad.json: it is no JSON object: EOF while parsing an object at line 1 column 1"),
+            ("fifo", "fifo: it is no regular file"),
+            (".", "it is no regular file"),
             ("{\"hooks\":[]}", "--settings: its `hooks` are no object"),
             (
                 "{\"hooks\":{\"UserPromptSubmit\":1}}",
