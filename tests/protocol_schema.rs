@@ -6,10 +6,10 @@ use std::path::Path;
 
 use agentsup::control::frame::{Decoder, Frame};
 use agentsup::control::protocol::{
-    Ack, Activity, Body, Call, Code, Conversation, ConversationFrame, Dropped, End, Entry, EntryKind, Event,
-    EventFrame, Exit, Health, HookEvent, Id, Injected, LogLine, METHODS, Metrics, Mode, News, Phase, Pid,
-    Pong, Receipt, Reply, Request, Sent, Skipped, SkippedFrame, SkippedWhy, Speaker, Start, State, Stopped,
-    StreamFrame, Tool, Tree, UNBUILT, WaitFor, Waited, Wake, schema,
+    Ack, Activity, AttachFrame, Attached, Body, Call, Code, Conversation, ConversationFrame, Dropped, End,
+    Entry, EntryKind, Event, EventFrame, Exit, Health, HookEvent, Id, Injected, LogLine, METHODS, Metrics,
+    Mode, News, Over, Phase, Pid, Pong, Receipt, Reply, Request, Sent, Skipped, SkippedFrame, SkippedWhy,
+    Speaker, Start, State, Stopped, StreamFrame, Suspend, Tool, Tree, UNBUILT, WaitFor, Waited, Wake, schema,
 };
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Value, json};
@@ -71,6 +71,9 @@ fn calls() -> Vec<Call> {
         Call::Stop { graceful: false },
         Call::Screen { lines: Some(5), ansi: true },
         Call::Screen { lines: None, ansi: false },
+        Call::Attach { rows: 24, cols: 80, readonly: true, hint: true, suspend: true },
+        Call::Resize { rows: 24, cols: 80 },
+        Call::Detach,
         Call::Events { since: Some(7), follow: true },
         Call::Events { since: None, follow: false },
         Call::Logs { lines: 3, follow: true },
@@ -127,7 +130,10 @@ fn schema_and_parser_agree_on_what_is_wrong() {
         (json!({"method": "wait", "params": {"timeout_ms": 5}}), Some(Code::BadParams)),
         (json!({"method": "events", "params": {"since": -1}}), Some(Code::BadParams)),
         (json!({"method": "sing"}), Some(Code::UnknownMethod)),
-        (json!({"method": "attach"}), Some(Code::Unsupported)),
+        (json!({"method": "attach"}), None),
+        (json!({"method": "attach", "params": {"rows": -1}}), Some(Code::BadParams)),
+        (json!({"method": "resize", "params": {"rows": 24}}), Some(Code::BadParams)),
+        (json!({"method": "tree"}), Some(Code::Unsupported)),
         (json!({"method": 7}), Some(Code::BadRequest)),
         (json!({"id": [1], "method": "ping"}), Some(Code::BadRequest)),
         (json!({"id": 1}), Some(Code::BadRequest)),
@@ -165,6 +171,14 @@ fn answers() -> Vec<(&'static str, Body)> {
     let (role, kind) = (Speaker::Assistant, EntryKind::ToolUse);
     let entry = Entry { role, kind, text: "ls".into(), at: Some(1.5), tool: Some(tool), ..Entry::default() };
     let skipped = Skipped { why: SkippedWhy::TooLong, bytes: 5_000_000 };
+    let attached = Attached {
+        attached: true,
+        session: "s".into(),
+        readonly: false,
+        detach_key: "ctrl-\\".into(),
+        rows: 24,
+        cols: 80,
+    };
     let event = Event { seq: 1, at: 1.25, name: "claude_exit".into(), ..Event::default() };
     vec![
         ("ping", Body::Pong(Pong { version: "0.1.0".into(), protocol: 1, session: "s".into() })),
@@ -179,6 +193,11 @@ fn answers() -> Vec<(&'static str, Body)> {
         ("hook", Body::Ack(Ack {})),
         ("stop", Body::Stopped(Stopped { already: true })),
         ("screen", Body::Screen(Box::default())),
+        ("attach", Body::Attach(AttachFrame::Attached(attached))),
+        ("attach", Body::Attach(AttachFrame::Suspend(Suspend { suspend: true }))),
+        ("attach", Body::Attach(AttachFrame::Over(Over { ended: true }))),
+        ("resize", Body::Ack(Ack {})),
+        ("detach", Body::Ack(Ack {})),
         ("events", stream(StreamFrame::Start(Start { start: true, started_at: 1.0, newest: 0 }))),
         ("events", stream(StreamFrame::Event(EventFrame { event }))),
         ("events", stream(StreamFrame::Dropped(Dropped { dropped: 3 }))),
