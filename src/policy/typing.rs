@@ -195,7 +195,8 @@ impl Typing {
             match typed(&job, ground) {
                 Ok(bytes) => {
                     effects.push(Effect::Write(bytes));
-                    self.doing = Some(Doing { job, step: Step::Writing { since: now }, output: ground.output });
+                    self.doing =
+                        Some(Doing { job, step: Step::Writing { since: now }, output: ground.output });
                     return;
                 }
                 Err(refusal) => effects.push(Effect::Done { ticket: job.ticket, result: Err(refusal) }),
