@@ -97,7 +97,7 @@ impl Page {
         self.is_blank = false;
         let mut out = Vec::new();
         let is_tool = matches!(entry.kind, EntryKind::ToolUse | EntryKind::ToolResult);
-        if !(is_tool && self.in_tools) && !(self.in_tools && self.day.is_empty()) {
+        if !self.in_tools || !is_tool && !self.day.is_empty() {
             out.push(String::new());
         }
         let clock = self.clock(entry.at, &mut out);
