@@ -79,7 +79,10 @@ fn the_agent_itself_confirms() {
     assert_eq!(caller.get("send", json!({"text": text}))["receipt"], "confirmed");
     let text = "x".repeat(100) + "\n" + &"long ".repeat(3300);
     assert_eq!(caller.get("send", json!({"text": &text[..16 * 1024]}))["receipt"], "confirmed");
-    let prompts = until_prompts(&lab, 3);
+    // Behind a backslash an Enter would only begin a new line.
+    assert_eq!(caller.get("send", json!({"text": "cd C:\\"}))["receipt"], "confirmed");
+    let prompts = until_prompts(&lab, 4);
+    assert_eq!(prompts[3], "cd C:\\ ");
     assert_eq!(prompts[1], "several\nlines\twith a tab\n\n👩‍👩‍👧 日本 e\u{301}");
     assert_eq!(prompts[2], text[..16 * 1024]);
     sup.wait_for("send");

@@ -151,10 +151,10 @@ impl Typing {
     }
 
     pub fn wake(&self) -> Option<Instant> {
-        let doing = self.doing.as_ref().and_then(|doing| match doing.step {
+        let doing = self.doing.as_ref().map(|doing| match doing.step {
             // The terminal tells when it has room, unless nobody ever reads.
-            Step::Writing { since } => Some(since + READS_WITHIN),
-            Step::Pausing { until, .. } => Some(until),
+            Step::Writing { since } => since + READS_WITHIN,
+            Step::Pausing { until, .. } => until,
         });
         let queued = self.queue.front().filter(|_| self.doing.is_none());
         let queued = queued.map(|(_, until)| self.settles.unwrap_or(*until));

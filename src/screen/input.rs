@@ -285,6 +285,7 @@ fn of_key(code: u32, modifiers: u32) -> Stroke {
     const LOCKS: u32 = 64 | 128;
     /// Where the kitty protocol has its keys that are no characters.
     const FUNCTIONAL: std::ops::RangeInclusive<u32> = 57344..=63743;
+    const KEYPAD_TEXT: std::ops::RangeInclusive<u32> = 57399..=57416;
     const KEYPAD_ENTER: u32 = 57414;
     const KEYPAD_UP: u32 = 57419;
     const KEYPAD_DOWN: u32 = 57420;
@@ -294,6 +295,7 @@ fn of_key(code: u32, modifiers: u32) -> Stroke {
         (13 | KEYPAD_ENTER, _) => Stroke::Text,
         (8 | 127, 0 | SHIFT) => Stroke::Erase,
         (KEYPAD_UP | KEYPAD_DOWN, _) => Stroke::Recall,
+        (code, 0 | SHIFT) if KEYPAD_TEXT.contains(&code) => Stroke::Text,
         // The control that the same key is without the protocol.
         (0x61..=0x7a, CTRL) => of_control((code - 0x60) as u8),
         (code, 0 | SHIFT) if code >= 0x20 && !FUNCTIONAL.contains(&code) => Stroke::Text,

@@ -92,6 +92,8 @@ fn keys_make_and_end_a_draft() {
         ("a\x1b[27;5;99~", false),
         ("\x1b[112;5u", true),
         ("\x1b[57441;2u", false),
+        ("\x1b[57400u", true),
+        ("\x1b[57400u\x1b[57414u", false),
         // Keys that change nothing.
         ("\x1b", false),
         ("\x1b\x1b", false),

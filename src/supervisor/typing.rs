@@ -111,7 +111,7 @@ impl Supervisor {
             let message = format!("the text is {} bytes long, {LONGEST} are allowed", given.len());
             return refuse(Code::TooLarge, message);
         }
-        let text = text::clean(given);
+        let mut text = text::clean(given);
         if text.trim().is_empty() {
             return refuse(Code::BadParams, "`send`: param `text`: there is nothing to type in it");
         }
@@ -120,6 +120,9 @@ impl Supervisor {
         }
         if self.sweep.is_frozen() {
             return refuse(Code::NotRunning, "the agent is paused; `agentsup resume` comes first");
+        }
+        if submit && self.profile() != Profile::Other {
+            text::end_for_enter(&mut text);
         }
         self.desk.last_ticket += 1;
         let ticket = self.desk.last_ticket;

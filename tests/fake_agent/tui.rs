@@ -106,6 +106,7 @@ impl Tui {
                 }
                 b'\r' if self.in_paste => self.line.push(b'\n'),
                 b'\r' if self.last_text.is_some_and(|at| now - at < BURST) => self.line.push(b'\n'),
+                b'\r' if self.line.ends_with(b"\\") => *self.line.last_mut().expect("a backslash") = b'\n',
                 b'\r' => self.submit(),
                 0x7f => drop(self.line.pop()),
                 0x03 | 0x15 => self.line.clear(),

@@ -11,6 +11,14 @@ pub fn clean(text: &str) -> String {
     lines.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
+/// Agents take an Enter behind a backslash for a new line: the text would stay where it is, and the
+/// next one come behind it. A blank between the two changes nothing that they read.
+pub fn end_for_enter(text: &mut String) {
+    if text.ends_with('\\') {
+        text.push(' ');
+    }
+}
+
 /// Text that was cleaned, as bytes for the agent's terminal. In a paste a new line is what terminals
 /// make of it; outside it is Ctrl-J, which does not send what stands before it.
 pub fn bytes(text: &str, bracketed: bool) -> Vec<u8> {
