@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 pub const PAUSE: Duration = Duration::from_millis(150);
 /// How long an agent may take to show what was typed; one that never does gets its Enter then.
 const ECHOES_WITHIN: Duration = Duration::from_secs(1);
+/// How long the line of input of an agent that has one may take to show the text.
+const SHOWS_WITHIN: Duration = Duration::from_secs(3);
 /// Between an Enter and the next text, unless the agent has confirmed: a busy one may not have come
 /// to the Enter yet, and takes all that it finds for one paste.
 const SETTLES_WITHIN: Duration = Duration::from_millis(300);
@@ -64,6 +66,8 @@ pub struct Ground {
     pub unread: bool,
     /// How much it has written so far.
     pub output: u64,
+    /// Whether its line of input shows the text that is typed; `None` when nobody can tell.
+    pub shows: Option<bool>,
 }
 
 /// How far a text has come.
@@ -86,6 +90,8 @@ pub enum Refusal {
     },
     /// The agent does not read.
     InputFull,
+    /// The agent's line does not show the text: something else may have the keys, a dialog for one.
+    NotShown,
     /// Some of it may have been read.
     EndedMeanwhile,
     TooMany,
@@ -143,6 +149,11 @@ impl Typing {
     /// Whoever else wants to type waits.
     pub fn is_typing(&self) -> bool {
         self.doing.is_some()
+    }
+
+    /// What is typed now.
+    pub fn text(&self) -> Option<&str> {
+        self.doing.as_ref().map(|doing| doing.job.text.as_str())
     }
 
     /// Whether [`turn`](Typing::turn) could do something.
@@ -227,6 +238,16 @@ impl Typing {
             Step::Pausing { until, .. } if now < until => step,
             Step::Pausing { since, .. } if !has_echoed && now < since + ECHOES_WITHIN => pause(since),
             Step::Pausing { since, .. } if ground.unread && now < since + READS_WITHIN => pause(since),
+            Step::Pausing { since, .. } if ground.shows == Some(false) && now < since + SHOWS_WITHIN => {
+                pause(since)
+            }
+            // Whoever has the keys instead would take the Enter for an answer. Where the text is, is not
+            // known, so nobody types behind it.
+            Step::Pausing { .. } if ground.shows == Some(false) => {
+                effects.push(Effect::LineTaken);
+                effects.push(Effect::Done { ticket: job.ticket, result: Err(Refusal::NotShown) });
+                return;
+            }
             Step::Pausing { .. } => return self.submit(job, now, effects),
         };
         self.doing = Some(Doing { job, step, output });

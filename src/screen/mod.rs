@@ -21,6 +21,7 @@ pub mod input;
 pub mod line;
 mod modes;
 mod parser;
+mod prompt;
 mod queries;
 pub mod quiet;
 pub mod recording;
@@ -125,6 +126,12 @@ impl Screen {
     /// What the agent is waiting to read, once.
     pub fn take_answers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.follower.answers)
+    }
+
+    /// Whether an agent with a line of input has this text in it; `None` when nobody can tell.
+    pub fn line_shows(&self, text: &str) -> Option<bool> {
+        let lines = self.follower.emulator.as_ref()?.lines(0);
+        prompt::shows(lines.iter().map(Line::text), text)
     }
 
     /// The agent wants to be told what of its input was pasted.

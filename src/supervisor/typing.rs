@@ -180,6 +180,10 @@ impl Supervisor {
             unwritten: terminal.is_some_and(|t| !t.input.is_empty()),
             unread: terminal.is_some_and(|t| t.has_unread()),
             output: self.tally.output_bytes,
+            shows: match (self.profile(), self.desk.typing.text()) {
+                (Profile::Claude | Profile::Codex, Some(text)) => self.screen.line_shows(text),
+                (Profile::Claude | Profile::Codex | Profile::Other, _) => None,
+            },
         }
     }
 
@@ -242,6 +246,12 @@ impl Supervisor {
             Refusal::InputFull => (
                 Code::InputFull,
                 "the agent does not read its terminal; nothing of this was written".to_owned(),
+            ),
+            Refusal::NotShown => (
+                Code::NotReady,
+                "the agent's line does not show the text, so Enter was not pressed: a dialog may be open; \
+                 `agentsup screen` shows it"
+                    .to_owned(),
             ),
             Refusal::EndedMeanwhile => (
                 Code::NotRunning,

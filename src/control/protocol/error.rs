@@ -72,7 +72,8 @@ codes! {
     InputFull "INPUT_FULL",
     /// `send`: a draft stands in the agent's line. `force` types all the same.
     OperatorBusy "OPERATOR_BUSY",
-    /// `send`: the agent has not shown its line of input within 20 seconds.
+    /// `send`: the agent has not shown its line of input within 20 seconds, or the line does not show the
+    /// text, so Enter was not pressed.
     NotReady "NOT_READY",
     /// `send`: a line is over 4095 bytes, and the terminal would cut it off.
     LineTooLong "LINE_TOO_LONG",

@@ -26,6 +26,7 @@ const READY: Ground = Ground {
     unwritten: false,
     unread: false,
     output: 0,
+    shows: None,
 };
 
 impl Desk {
@@ -174,6 +175,28 @@ fn an_enter_comes_a_pause_behind_the_echo_or_without_one_after_a_second() {
         desk.go_to_next_deadline();
     }
     assert!(desk.now - began >= ECHOES_WITHIN && desk.now - began < ECHOES_WITHIN + PAUSE);
+}
+
+#[test]
+fn an_enter_is_not_pressed_where_the_text_is_not_seen() {
+    let mut desk = Desk::new();
+    desk.ground.shows = Some(false);
+    let job = desk.job("hello");
+    desk.ask(job);
+    while desk.done.is_empty() {
+        desk.go_to_next_deadline();
+    }
+    assert_eq!((desk.done[0], desk.written.len()), ((1, Err(Refusal::NotShown)), 1));
+    assert!(desk.ground.has_draft, "nobody types behind it");
+
+    let mut desk = Desk::new();
+    desk.ground.shows = Some(false);
+    let job = desk.job("hello");
+    desk.ask(job);
+    desk.go_to_next_deadline();
+    desk.ground.shows = Some(true);
+    desk.go_to_next_deadline();
+    assert_eq!(desk.done, [(1, Ok(Receipt::Submitted))]);
 }
 
 #[test]
@@ -345,6 +368,7 @@ enum Happens {
     Runs(bool),
     Says(usize),
     Echoes(bool),
+    Shows(Option<bool>),
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
@@ -359,6 +383,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => prop_oneof![4 => Just(true), 1 => Just(false)].prop_map(Happens::Runs),
         2 => (0usize..20).prop_map(Happens::Says),
         1 => any::<bool>().prop_map(Happens::Echoes),
+        1 => any::<Option<bool>>().prop_map(Happens::Shows),
     ]
 }
 
@@ -387,6 +412,7 @@ proptest! {
                 // Nobody else types while a text is typed.
                 Happens::Drafts(stands) if !desk.typing.is_typing() => desk.ground.has_draft = stands,
                 Happens::Drafts(_) => {}
+                Happens::Shows(shows) => desk.ground.shows = shows,
                 Happens::Echoes(echoes) => desk.echoes = echoes,
                 Happens::Runs(runs) => desk.ground.is_running = runs,
                 Happens::Says(n) => {
