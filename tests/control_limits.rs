@@ -34,7 +34,7 @@ fn what_is_no_request_gets_a_clear_answer() {
         ("BAD_JSON", Framing::Lines, b"\xff\xfe\xfd\n".to_vec()),
         ("BAD_REQUEST", Framing::Lines, b"[1]\n".to_vec()),
         ("UNKNOWN_METHOD", Framing::Lines, b"{\"method\":\"reboot\"}\n".to_vec()),
-        ("UNSUPPORTED", Framing::Lines, b"{\"method\":\"attach\"}\n".to_vec()),
+        ("UNSUPPORTED", Framing::Lines, b"{\"method\":\"tree\"}\n".to_vec()),
         ("BAD_PARAMS", Framing::Lines, b"{\"method\":\"stop\",\"params\":{\"gracefull\":true}}\n".to_vec()),
     ];
     for (code, framing, bytes) in cases {

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use agentsup::control::frame::{Decoder, Frame};
 use agentsup::control::protocol::{
-    Ack, Activity, Body, Call, Code, Dropped, End, Event, EventFrame, Exit, Health, Id, Injected, LogLine,
-    METHODS, Metrics, Mode, Phase, Pid, Pong, Reply, Request, Start, State, Stopped, StreamFrame, Tree,
-    UNBUILT, WaitFor, Waited, Wake, schema,
+    Ack, Activity, AttachFrame, Attached, Body, Call, Code, Dropped, End, Event, EventFrame, Exit, Health,
+    Id, Injected, LogLine, METHODS, Metrics, Mode, Over, Phase, Pid, Pong, Reply, Request, Start, State,
+    Stopped, StreamFrame, Suspend, Tree, UNBUILT, WaitFor, Waited, Wake, schema,
 };
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Value, json};
@@ -68,6 +68,10 @@ fn calls() -> Vec<Call> {
         Call::Stop { graceful: false },
         Call::Screen { lines: Some(5), ansi: true },
         Call::Screen { lines: None, ansi: false },
+        Call::Attach { rows: 24, cols: 80, readonly: true, hint: true, suspend: true },
+        Call::Attach { rows: 0, cols: 0, readonly: false, hint: false, suspend: false },
+        Call::Resize { rows: 24, cols: 80 },
+        Call::Detach,
         Call::Events { since: Some(7), follow: true },
         Call::Events { since: None, follow: false },
         Call::Logs { lines: 3, follow: true },
@@ -118,7 +122,10 @@ fn schema_and_parser_agree_on_what_is_wrong() {
         (json!({"method": "wait", "params": {"timeout_ms": 5}}), Some(Code::BadParams)),
         (json!({"method": "events", "params": {"since": -1}}), Some(Code::BadParams)),
         (json!({"method": "sing"}), Some(Code::UnknownMethod)),
-        (json!({"method": "attach"}), Some(Code::Unsupported)),
+        (json!({"method": "attach"}), None),
+        (json!({"method": "attach", "params": {"rows": -1}}), Some(Code::BadParams)),
+        (json!({"method": "resize", "params": {"rows": 24}}), Some(Code::BadParams)),
+        (json!({"method": "tree"}), Some(Code::Unsupported)),
         (json!({"method": 7}), Some(Code::BadRequest)),
         (json!({"id": [1], "method": "ping"}), Some(Code::BadRequest)),
         (json!({"id": 1}), Some(Code::BadRequest)),
@@ -147,6 +154,11 @@ fn state() -> State {
     }
 }
 
+fn attached() -> Attached {
+    let (session, detach_key) = ("s".to_owned(), "ctrl-\\".to_owned());
+    Attached { attached: true, session, readonly: false, detach_key, rows: 24, cols: 80 }
+}
+
 /// Each method with each of its answers.
 fn answers() -> Vec<(&'static str, Body)> {
     let stream = |frame| Body::Stream(frame);
@@ -163,6 +175,11 @@ fn answers() -> Vec<(&'static str, Body)> {
         ("inject", Body::Injected(Injected { n: 3 })),
         ("stop", Body::Stopped(Stopped { already: true })),
         ("screen", Body::Screen(Box::default())),
+        ("attach", Body::Attach(AttachFrame::Attached(attached()))),
+        ("attach", Body::Attach(AttachFrame::Suspend(Suspend { suspend: true }))),
+        ("attach", Body::Attach(AttachFrame::Over(Over { ended: true }))),
+        ("resize", Body::Ack(Ack {})),
+        ("detach", Body::Ack(Ack {})),
         ("events", stream(StreamFrame::Start(Start { start: true, started_at: 1.0, newest: 0 }))),
         ("events", stream(StreamFrame::Event(EventFrame { event }))),
         ("events", stream(StreamFrame::Dropped(Dropped { dropped: 3 }))),

@@ -248,12 +248,12 @@ client_verb! {
         example = "{command_name}\n{command_name} --readonly my-session",
         note = "From any terminal, any number at once. It shows all that the terminal does,\n\
                 secrets too. The newest one that may type has its size.\n",
-        note = "Ctrl-\\ twice detaches (or the supervisor's own [screen] detach_key), and so does\n\
-                closing the terminal; the agent goes on. Ctrl-Z suspends this client alone.\n\
-                While no agent runs, Enter starts it.\n"
+        note = "Ctrl-\\ twice detaches (or the supervisor's [screen] detach_key), and so does\n\
+                closing the terminal; the agent goes on. Ctrl-Z suspends this client\n\
+                alone. While no agent runs, Enter starts it.\n"
     )]
     "attach" Attach, timeout "DURATION that the answer may take (default: 5s)", codes
-    "Exit codes: 0 when detached or when the session has ended, 128+n after a signal, or\n\
+    "Exit codes: 0 when detached or the session has ended, 128+n after signal n, or\n\
      \u{20}   1  refused\n\
      \u{20}   2  usage error, no terminal, or more than one session to choose from\n\
      \u{20}  69  no supervisor answers, or the connection was lost\n\
