@@ -154,7 +154,18 @@ mod tests {
 
     #[test]
     fn what_each_role_may_not() {
-        for method in ["restart", "stop", "inject", "send", "pause", "resume", "interrupt"] {
+        for method in [
+            "restart",
+            "stop",
+            "inject",
+            "send",
+            "pause",
+            "resume",
+            "interrupt",
+            "attach",
+            "resize",
+            "detach",
+        ] {
             for role in [Role::Agent, Role::Peer, Role::Observer] {
                 assert!(!role.may(method), "{role:?} {method}");
             }

@@ -260,6 +260,10 @@ impl Server {
     pub fn put_typing_off(&mut self, id: CallerId, is_put_off: bool) {
         if let Some(caller) = self.callers.get_mut(&id) {
             caller.is_put_off = is_put_off && caller.attached;
+            if caller.is_put_off {
+                // A frame that stands half sent does so because of us.
+                caller.partial = None;
+            }
         }
     }
 

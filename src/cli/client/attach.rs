@@ -203,6 +203,16 @@ fn on_signals(inbox: &Inbox, wire: &mut Wire, terminal: &mut Terminal) -> Option
                 let (cols, rows) = terminal.resized();
                 wire.send(Call::Resize { rows, cols });
             }
+            libc::SIGCONT => {
+                // Somebody had stopped us. Others may have used the terminal meanwhile.
+                if !front::is_in_front()
+                    && let Some(signal) = stop(inbox)
+                {
+                    return Some(End::Signal(signal));
+                }
+                let (cols, rows) = terminal.take_again();
+                wire.send(Call::Resize { rows, cols });
+            }
             libc::SIGTSTP if tty::has_job_control_parent() => return Some(End::Suspended),
             libc::SIGHUP | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM => {
                 return Some(End::Signal(arrived.signal));

@@ -42,7 +42,7 @@ pub fn text(state: &State, look: Look) -> String {
         ("labels", (!labels.is_empty()).then(|| labels.join(" "))),
         ("profile", Some(with(state.profile.clone(), Some(&state.io)))),
         ("environment", state.env_fingerprint.clone()),
-        ("operator", state.operator.terminal.then(|| operator(state))),
+        ("operator", operator(state)),
         ("orphans reaped", Some(state.orphans_reaped.to_string())),
         ("zombies", state.zombies.map(|zombies| zombies.to_string())),
         ("tree", tree),
@@ -76,11 +76,16 @@ fn exit_line(exit: &Exit) -> String {
     format!("  {:<16}{}{signal}, {}, ran {ran}\n", ago(exit.at), exit.code, visible(&exit.class))
 }
 
-fn operator(state: &State) -> String {
-    match state.operator.last_key_at {
-        Some(at) => format!("at the terminal, last key {}", ago(at)),
-        None => "at the terminal".to_owned(),
-    }
+fn operator(state: &State) -> Option<String> {
+    let attached = state.operator.attached;
+    let where_at = match (state.operator.terminal, attached) {
+        (true, 0) => "at the terminal".to_owned(),
+        (true, _) => format!("at the terminal, {attached} attached"),
+        (false, 0) => return None,
+        (false, _) => format!("{attached} attached"),
+    };
+    let last_key = state.operator.last_key_at.map(|at| format!(", last key {}", ago(at)));
+    Some(where_at + &last_key.unwrap_or_default())
 }
 
 fn with(text: String, more: Option<&str>) -> String {

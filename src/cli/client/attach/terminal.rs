@@ -55,6 +55,12 @@ impl Terminal {
         (cols, rows)
     }
 
+    /// Line settings are what a shell puts back when its job is stopped. The size comes back.
+    pub fn take_again(&mut self) -> (u16, u16) {
+        let _ = tty::set_modes(tty::stdin(), &tty::raw(&self.original));
+        self.resized()
+    }
+
     pub fn show(&mut self, bytes: &[u8]) {
         self.is_painted |= !bytes.is_empty();
         self.out.extend(bytes);
