@@ -41,7 +41,10 @@ fuzz_target!(|input: &[u8]| {
     viewer.begin(size.0, size.1);
     viewer.feed(&Canvas::new().whole(&agent));
     let text = |screen: &Screen| screen.capture(None, |_| Vec::new()).expect("it is on").text();
-    assert_eq!(text(&viewer), text(&agent));
+    // A joiner at the end of a cell would join what is painted behind it.
+    if !text(&agent).contains('\u{200d}') {
+        assert_eq!(text(&viewer), text(&agent));
+    }
     for piece in after.chunks(usize::from(seed % 5) + 1) {
         viewer.feed(&quiet.feed(piece));
     }
