@@ -28,11 +28,7 @@ fn draw(caller: &mut Caller, output: &str) {
 #[track_caller]
 fn assert_given_back(viewer: &Viewer, before: &nix::sys::termios::Termios, line: &str) {
     assert_eq!(&viewer.terminal.modes(), before, "line settings");
-    let text = viewer.terminal.screen.text();
-    let after = text.rsplit("\x1b[?1049l").next().unwrap_or_default();
-    for off in ["\x1b[?25h", "1000", "2004", "\x1b[<16u", "\x1b[0m", line] {
-        assert!(after.contains(off), "no {off:?} at the end of {}", text.escape_debug());
-    }
+    assert_eq!(viewer.left_on(), "", "modes");
     let capture = viewer.capture();
     assert_eq!(capture.lines[capture.row - 1].text().trim_end(), line, "{}", capture.text());
 }
@@ -131,9 +127,11 @@ fn however_a_client_ends_the_agent_goes_on_and_nothing_stays_behind() {
     let lab = Lab::new();
     let (sup, mut caller) = echoing(&lab);
     let before = Terminal::new(80, 24).modes();
+    draw(&mut caller, "\x1b[?1049h\x1b[?25l\x1b[?1000;1006;2004h\x1b[>1uIN\x1b[2;3r\x1b[?1h");
     for (how, code) in [("hang up", None), ("TERM", Some(143)), ("kill", None)] {
         let mut viewer = Viewer::attach(&lab, SIZE, &[]);
-        viewer.until_shown("READY");
+        viewer.until_shown("IN");
+        assert_ne!(viewer.left_on(), "");
         until_attached(&mut caller, 1);
         match how {
             "hang up" => viewer.terminal.hang_up(),
@@ -381,6 +379,7 @@ fn ctrl_z_suspends_the_client_and_not_the_agent() {
     terminal.type_in("echo code=$?\n");
     terminal.expect("code=0\r\n");
     assert_eq!(terminal.modes(), before);
+    assert!(!sup.stdout.text().contains("^Z"), "{}", sup.stdout.text());
     caller.get("stop", json!({}));
     sup.end();
 }

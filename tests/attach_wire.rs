@@ -294,6 +294,25 @@ fn keys_while_no_agent_runs() {
 }
 
 #[test]
+fn what_we_say_while_no_agent_runs_is_shown_when_it_is_said() {
+    let lab = Lab::new();
+    let refuse = lab.text("refuse");
+    let config = format!(
+        "[run]\nbefore_spawn = [\"test\", \"!\", \"-e\", \"{refuse}\"]\n[policy]\ntransient_wait = \"1h\"\n"
+    );
+    let config = lab.write("c.toml", &config);
+    let sup = Launch::run(&lab, [FAKE, "say", "words", "3"]).with(["--config", &config]).start();
+    sup.wait_for("restart_scheduled");
+    let (mut wire, mut small) = (Wire::attach(&lab, SIZE, false), Wire::attach(&lab, (60, 10), true));
+    wire.until_shown("exited with code 3");
+    lab.write("refuse", "");
+    wire.type_in(b"\r");
+    wire.until_shown("before_spawn refused the spawn");
+    small.until_shown("before_spawn refused the spawn");
+    stop(sup, &mut Caller::of(&lab));
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     let lab = Lab::new();
     let (sup, mut by_lines) = echoing(&lab);
@@ -353,7 +372,8 @@ fn somebody_silent_who_is_attached_outlives_idle_callers() {
     let idle: Vec<Caller> = (0..270)
         .map(|_| {
             let mut idle = Caller::at(&socket(&lab), Framing::Lines);
-            idle.get("ping", json!({}));
+            // One that waits for an answer too.
+            idle.get("events", json!({"follow": true}));
             idle
         })
         .collect();
@@ -405,8 +425,13 @@ fn a_paste_that_the_agent_does_not_read_yet_waits_and_loses_nothing() {
     let sent = pasted.clone();
     let typing = std::thread::spawn(move || sent.chunks(60_000).for_each(|chunk| writer.type_in(chunk)));
     // Everybody else is heard meanwhile, and what waits is bounded.
-    eventually("it is typed", || caller.get("stats", json!({}))["input_bytes"].as_u64() > Some(60_000));
-    assert!(caller.get("stats", json!({}))["input_bytes"].as_u64() < Some(200_000));
+    let mut typed = 0;
+    eventually("no more is taken", || {
+        sys::pause(Duration::from_millis(50));
+        let now = caller.get("stats", json!({}))["input_bytes"].as_u64().unwrap();
+        std::mem::replace(&mut typed, now) == now && now > 60_000
+    });
+    assert!(typed < 200_000, "{typed}");
     lab.write("go", "");
     let from = wire.output.len();
     while wire.output.len() < from + pasted.len() && sup.stdout.len() < pasted.len() {

@@ -38,6 +38,12 @@ impl Viewer {
         capture(&self.terminal.screen.bytes(), self.size)
     }
 
+    /// What would switch off the modes that are on.
+    pub fn left_on(&self) -> String {
+        let screen = screen(&self.terminal.screen.bytes(), self.size);
+        String::from_utf8(screen.modes_off()).expect("text")
+    }
+
     pub fn shown(&self) -> String {
         self.capture().text()
     }
@@ -82,11 +88,15 @@ impl Viewer {
     }
 }
 
-pub fn capture(bytes: &[u8], (cols, rows): (u16, u16)) -> Capture {
+pub fn capture(bytes: &[u8], size: (u16, u16)) -> Capture {
+    screen(bytes, size).capture(None, |_| Vec::new()).expect("it is on")
+}
+
+fn screen(bytes: &[u8], (cols, rows): (u16, u16)) -> Screen {
     let mut screen = Screen::new(Queries::Terminal, Some(0));
     screen.begin(cols, rows);
     screen.feed(bytes);
-    screen.capture(None, |_| Vec::new()).expect("it is on")
+    screen
 }
 
 /// By the protocol alone, without a hint.
