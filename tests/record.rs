@@ -70,6 +70,15 @@ fn echoing(launch: Launch, lab: &Lab) -> (Running, Caller) {
     (sup, caller)
 }
 
+/// What is typed and what is echoed have a time of their own each.
+fn wait_for_end_of_both(lab: &Lab, text: &str) {
+    wait_for_file(&lab.path("r.cast"), LIMIT, |content| {
+        let cast = content.ends_with('\n').then(|| Cast::parse(content));
+        cast.is_some_and(|cast| ["i", "o"].iter().all(|kind| cast.all(kind).ends_with(text)))
+    })
+    .unwrap_or_else(|content| panic!("{text:?} is not the end of both: {content}"));
+}
+
 fn draw(caller: &mut Caller, output: &str) {
     caller.get("inject", json!({"bytes": STANDARD.encode(output)}));
 }
@@ -156,9 +165,9 @@ fn no_secret_is_in_it_however_it_came() {
     draw(&mut caller, &format!("\x1b]0;{SECRET}\x07colour {begin}\x1b[31m\x1b[5;1H{end}\x1b[0m"));
     // Held back until its time is over; then the rest comes.
     draw(&mut caller, "beginning sk-");
-    lab.wait_for_file("r.cast", "beginning sk-");
+    wait_for_end_of_both(&lab, "beginning sk-");
     draw(&mut caller, &SECRET[3..8]);
-    lab.wait_for_file("r.cast", "\"*****\"");
+    wait_for_end_of_both(&lab, "beginning sk-*****");
     draw(&mut caller, &format!("{} over", &SECRET[8..]));
     draw(&mut caller, "q");
     let ended = sup.end();
