@@ -15,6 +15,7 @@ mod emulator;
 mod grid;
 pub mod input;
 pub mod line;
+pub mod marker;
 mod modes;
 mod parser;
 pub mod recording;
@@ -109,6 +110,16 @@ impl Screen {
     /// What the agent is waiting to read, once.
     pub fn take_answers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.follower.answers)
+    }
+
+    /// What stands before the cursor, line by line. `None` where the output is not followed.
+    pub fn before_cursor(&self) -> Option<String> {
+        let emulator = self.follower.emulator.as_ref()?;
+        let cursor = emulator.cursor();
+        let lines = emulator.lines(0);
+        let above = lines.iter().take(cursor.row).map(|line| line.text().to_owned());
+        let at = lines.get(cursor.row).map(|line| line.text().chars().take(cursor.col).collect());
+        Some(above.chain(at).collect::<Vec<String>>().join("\n"))
     }
 
     /// The agent wants to be told what of its input was pasted.

@@ -21,6 +21,7 @@
 //! | `story`   | what happened, for the log and for stderr                              |
 //! | `views`   | the agent's screen, for callers and for the report of a halt            |
 //! | `typing`  | whatever is typed into the agent, and who has to wait                  |
+//! | `triggers`| messages for the agent that must arrive                                |
 //! | `suspend` | Ctrl-Z and back                                                        |
 //! | `agent`   | the agent and its terminal                                             |
 //! | `console` | the operator's terminal, stdout and stderr                             |
@@ -53,6 +54,7 @@ mod streams;
 mod suspend;
 mod sweep;
 mod transcript;
+mod triggers;
 mod typing;
 mod views;
 mod waits;
@@ -84,6 +86,7 @@ use recorder::Recorder;
 use settings::{InitSettings, Io, Settings};
 use suspend::Suspending;
 use sweep::Sweep;
+use triggers::Bridge;
 use typing::Desk;
 
 /// Whom this supervisor serves.
@@ -133,6 +136,8 @@ struct Supervisor {
     screen: Screen,
     /// Who types into it.
     desk: Desk,
+    /// What must be told to the agent.
+    bridge: Bridge,
     /// The agent tells by itself which prompts it was given.
     agent_confirms: bool,
     recorder: Option<Recorder>,
@@ -234,7 +239,7 @@ impl Supervisor {
             self.send_answers();
             self.events.push_back(life::Event::Due);
             self.settle();
-            self.type_on();
+            self.deliver_and_type();
             self.answer_waiting();
             self.feed_streams();
             self.send_answers();
@@ -271,8 +276,9 @@ impl Supervisor {
         let suspend = self.suspending.map(Suspending::deadline);
         let calls = self.calls.as_ref().and_then(Calls::deadline);
         let recording = self.recorder.as_ref().and_then(Recorder::deadline);
+        let triggers = self.bridge.deadline().filter(|_| !self.is_leaving());
         let others = [suspend, leave, calls, recording, self.desk.deadline(), self.manager.deadline()];
-        others.into_iter().chain([life]).flatten().min()
+        others.into_iter().chain([life, triggers]).flatten().min()
     }
 
     fn register(&self, sources: &mut Sources<Source>) {

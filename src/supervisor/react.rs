@@ -271,6 +271,7 @@ impl Supervisor {
         self.console.output(bytes);
         self.screen.feed(bytes);
         self.record_output(bytes);
+        self.look_for_ack(bytes);
     }
 
     /// Where no terminal does. An agent that asks and does not read is not waited for.

@@ -12,6 +12,7 @@ use super::recorder::{self, Recorder};
 use super::settings::{CannotStart, InitSettings, Io, Settings};
 use super::suspend;
 use super::sweep::Sweep;
+use super::triggers::Bridge;
 use super::typing::Desk;
 use super::{Charge, Session, Supervisor, now, views};
 use crate::log::{Event, Log, Name, Opening, Redactor};
@@ -188,6 +189,10 @@ impl Supervisor {
         let seed = now.epoch ^ u64::from(std::process::id()) << 32;
         let (life, first) = Life::begin(rules, seed, now);
         let screen = Screen::new(views::queries(&console), charge.scrollback());
+        let bridge = Bridge::new(match &charge {
+            Charge::Run(session) => session.settings.trigger.clone(),
+            Charge::Init(_) => Default::default(),
+        });
         let supervisor = Supervisor {
             calls: None,
             charge,
@@ -205,6 +210,7 @@ impl Supervisor {
             sweep: Sweep::new(),
             screen,
             desk: Desk::default(),
+            bridge,
             agent_confirms: false,
             recorder: None,
             orphans: 0,

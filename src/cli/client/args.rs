@@ -107,6 +107,10 @@ macro_rules! client_verb {
     };
 }
 
+mod bridge;
+
+pub use bridge::{Ack, Heartbeat, Progress, Trigger, Triggers, Unblock};
+
 client_verb! {
     #[argh(
         name = "state",

@@ -14,13 +14,15 @@ use super::names::nearest;
 use crate::control::access::Role;
 use crate::policy::crash::{Backoff, Numbers};
 
+pub mod trigger;
 pub mod value;
 
 /// A config file is written by hand; beyond this it is some other file.
 const LARGEST: u64 = 1 << 20;
 
 /// What the design names and does not work yet: refused, never ignored.
-const UNBUILT_TABLES: [&str; 5] = ["permission", "recovery", "rule", "trigger", "watch"];
+const UNBUILT_TABLES: [&str; 4] = ["permission", "recovery", "rule", "watch"];
+const UNBUILT_TRIGGER_KEYS: [&str; 3] = ["crash_shortcut", "resume_attempts", "stale_after"];
 const UNBUILT_SCREEN_KEYS: [&str; 1] = ["detach_key"];
 const UNBUILT_RUN_KEYS: [&str; 1] = ["watch"];
 
@@ -30,6 +32,7 @@ pub struct Config {
     pub path: PathBuf,
     pub run: Asked,
     pub policy: Policy,
+    pub trigger: trigger::Trigger,
     pub halt_notify: Vec<String>,
     pub access: Access,
     pub screen: Screen,
@@ -103,6 +106,7 @@ struct Tables {
     run: Asked,
     policy: Policy,
     halt: Halt,
+    trigger: trigger::Trigger,
     access: Access,
     screen: Screen,
     log: Log,
@@ -137,6 +141,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, Failure> {
         path: path.to_path_buf(),
         run: tables.run,
         policy: tables.policy,
+        trigger: tables.trigger,
         halt_notify: tables.halt.notify,
         access: tables.access,
         screen: tables.screen,
@@ -158,6 +163,7 @@ fn plain_words(message: &str) -> String {
     let unbuilt: &[&str] = match () {
         _ if known.contains(&"policy") => &UNBUILT_TABLES,
         _ if known.contains(&"document") => &UNBUILT_RUN_KEYS,
+        _ if known.contains(&"max_defer") => &UNBUILT_TRIGGER_KEYS,
         _ if known.contains(&"scrollback") => &UNBUILT_SCREEN_KEYS,
         _ => &[],
     };
