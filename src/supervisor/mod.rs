@@ -22,6 +22,7 @@
 //! | `views`   | the agent's screen, for callers and for the report of a halt            |
 //! | `typing`  | whatever is typed into the agent, and who has to wait                  |
 //! | `triggers`| messages for the agent that must arrive                                |
+//! | `trigger_file` | what is kept of them for the next supervisor                      |
 //! | `suspend` | Ctrl-Z and back                                                        |
 //! | `agent`   | the agent and its terminal                                             |
 //! | `console` | the operator's terminal, stdout and stderr                             |
@@ -54,6 +55,7 @@ mod streams;
 mod suspend;
 mod sweep;
 mod transcript;
+mod trigger_file;
 mod triggers;
 mod typing;
 mod views;

@@ -98,6 +98,7 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     supervisor.calls = calls;
     supervisor.recorder = recorder;
     supervisor.manager = manager;
+    supervisor.take_over_triggers();
     sched::take_short_turns();
     Ok(supervisor.live(first))
 }

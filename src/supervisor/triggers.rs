@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use super::calls::{Answer, Answered, refuse};
 use super::settings::Io;
+use super::trigger_file::{self, Kept, Line};
 use super::waits::ForWhat;
-use super::{Supervisor, figures, now};
+use super::{Charge, Supervisor, figures, now};
 use crate::control::access::Role;
 use crate::control::protocol::{Ack, Body, Call, Code, Error, Trigger, TriggerList, TriggerState};
 use crate::control::server::CallerId;
@@ -38,11 +39,23 @@ pub(super) struct Bridge {
     moved: bool,
     /// When the agent itself last gave a sign.
     pub(super) heartbeat: Option<f64>,
+    /// Where triggers are kept for the session's next supervisor.
+    kept: Option<Kept>,
+    /// The operator was told that they are not.
+    told_unkept: bool,
 }
 
 impl Bridge {
     pub(super) fn new(numbers: Numbers) -> Bridge {
-        Bridge { triggers: Triggers::new(numbers), ticket: None, watch: None, moved: false, heartbeat: None }
+        Bridge {
+            triggers: Triggers::new(numbers),
+            ticket: None,
+            watch: None,
+            moved: false,
+            heartbeat: None,
+            kept: None,
+            told_unkept: false,
+        }
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
@@ -85,6 +98,9 @@ impl Supervisor {
         let accepted = self.accept(&id, &thread, reason.as_deref(), &text, (force, why.as_deref()));
         match &accepted {
             Ok(true) => {
+                let line = self.bridge.triggers.kept().find(|(asked, _)| asked.id == id);
+                let line = line.map(|(asked, status)| trigger_file::asked(asked, status.accepted_at));
+                self.keep(line);
                 let event = LogEvent::new(Name::TriggerQueued)
                     .with("trigger_id", &id)
                     .with("thread", &thread)
@@ -235,6 +251,7 @@ impl Supervisor {
                 "no such thread is blocked; `agentsup triggers` lists those that are",
             );
         }
+        self.keep(Some(Line::Unblocked(thread.to_owned())));
         let event = LogEvent::new(Name::ThreadUnblocked)
             .with("thread", thread)
             .with("uid", peer.uid)
@@ -298,7 +315,10 @@ impl Supervisor {
     fn perform_triggers(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Type { text, force } => self.type_trigger(text, force),
+                Effect::Type { text, force } => {
+                    self.keep(self.bridge.triggers.last().map(|id| Line::Typing(id.to_owned())));
+                    self.type_trigger(text, force);
+                }
                 Effect::PressEnter => self.type_trigger(String::new(), false),
                 Effect::Tell(news) => self.tell_trigger(news),
             }
@@ -324,10 +344,63 @@ impl Supervisor {
         self.bridge.moved = true;
         let effects = self.bridge.triggers.typed(typed, now());
         self.perform_triggers(effects);
+        let last = self.bridge.triggers.last().and_then(|id| self.bridge.triggers.status(id));
+        self.keep(last.filter(|last| last.state == State::Queued).map(|last| Line::Back(last.id.clone())));
         true
     }
 
+    /// Whatever an earlier supervisor of this session left is ours now.
+    pub(super) fn take_over_triggers(&mut self) {
+        let Charge::Run(session) = &self.charge else { return };
+        let (kept, left) = Kept::open(session.settings.state_dir.triggers(&session.settings.wish.session.id));
+        let is_new = left == Default::default();
+        self.bridge.kept = Some(kept);
+        let effects = self.bridge.triggers.restore(left, now());
+        self.perform_triggers(effects);
+        if !is_new {
+            self.keep_anew();
+        }
+    }
+
+    /// One more line, if there is one.
+    fn keep(&mut self, line: Option<Line>) {
+        let (Some(kept), Some(line)) = (&mut self.bridge.kept, line) else { return };
+        let written = kept.append(&line);
+        let is_long = kept.is_long();
+        self.tell_kept(written);
+        if is_long {
+            self.keep_anew();
+        }
+    }
+
+    fn keep_anew(&mut self) {
+        let Bridge { kept: Some(kept), triggers, .. } = &mut self.bridge else { return };
+        let written = kept.write_anew(triggers);
+        self.tell_kept(written);
+    }
+
+    /// What cannot be kept is delivered all the same, as long as this supervisor lives.
+    fn tell_kept(&mut self, written: std::io::Result<()>) {
+        match written {
+            Ok(()) => self.bridge.told_unkept = false,
+            Err(error) if !self.bridge.told_unkept => {
+                self.bridge.told_unkept = true;
+                self.console.tell(&format!("triggers cannot be kept for the next supervisor: {error}"));
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn keep_end(&mut self, id: &str) {
+        self.keep(self.bridge.triggers.status(id).and_then(trigger_file::ended));
+    }
+
     fn tell_trigger(&mut self, news: News) {
+        match &news {
+            News::Ended(id) | News::Acked { id, late: true, .. } => self.keep_end(id),
+            News::Blocked { thread, .. } => self.keep(Some(Line::Blocked(thread.clone()))),
+            News::Deferred(_) | News::Sent(..) | News::Acked { .. } => {}
+        }
         let thread = |id: &str| self.bridge.triggers.status(id).map(|status| status.thread.clone());
         let of = |name, id: &str| LogEvent::new(name).with("trigger_id", id).maybe("thread", thread(id));
         let event = match news {

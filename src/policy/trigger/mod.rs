@@ -143,6 +143,32 @@ impl Triggers {
         self.threads.blocked()
     }
 
+    /// All that have not ended, in the order in which they are served.
+    pub fn kept(&self) -> impl Iterator<Item = (&Asked, &Status)> {
+        let flight = self.flight.iter().map(|flight| (&flight.asked, &flight.status));
+        flight.chain(self.queue.iter().map(|waiting| (&waiting.asked, &waiting.status)))
+    }
+
+    /// Goes on where an earlier supervisor of the session ended. What was under way then may have been
+    /// read: it is told of, and not typed again.
+    pub fn restore(&mut self, left: Left, now: Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let known = left.ended.len().saturating_sub(MOST_ENDED);
+        self.ended = left.ended.into_iter().skip(known).collect();
+        for (asked, at) in left.under_way {
+            let status = Status::of(&asked, at);
+            self.end(status, State::Failed(Failure::NotRunning), now, &mut effects);
+        }
+        for (asked, at) in left.waiting {
+            let status = Status::of(&asked, at);
+            self.queue.push_back(Waiting { asked, status, since: now.at, tries: 0 });
+        }
+        for thread in left.blocked {
+            self.threads.block(thread);
+        }
+        effects
+    }
+
     /// True when it is new; false when the same was asked for before, and its status stands.
     pub fn ask(&mut self, asked: Asked, now: Now) -> Result<bool, Refusal> {
         let accepted = self.accept(asked, now);
@@ -167,18 +193,7 @@ impl Triggers {
         self.threads
             .admit(&asked.thread, &self.numbers, now.at)
             .map_err(|wait| Refusal::RateLimited { wait })?;
-        let status = Status {
-            id: asked.id.clone(),
-            thread: asked.thread.clone(),
-            reason: asked.reason.clone(),
-            force: asked.force,
-            gist,
-            state: State::Queued,
-            attempts: 0,
-            accepted_at: now.epoch,
-            ended_at: None,
-            acked_late: false,
-        };
+        let status = Status::of(&asked, now.epoch);
         self.queue.push_back(Waiting { asked, status, since: now.at, tries: 0 });
         Ok(true)
     }

@@ -70,6 +70,10 @@ impl Threads {
         self.each.iter().filter(|(_, thread)| thread.blocked).map(|(name, _)| name.as_str())
     }
 
+    pub fn block(&mut self, thread: String) {
+        self.each.entry(thread).or_default().blocked = true;
+    }
+
     /// False when it was not blocked, or nobody has ever heard of it.
     pub fn unblock(&mut self, thread: &str) -> bool {
         match self.each.get_mut(thread).filter(|thread| thread.blocked) {

@@ -126,6 +126,36 @@ pub struct Status {
     pub acked_late: bool,
 }
 
+impl Status {
+    /// Of one that was just accepted.
+    pub(super) fn of(asked: &Asked, accepted_at: u64) -> Status {
+        Status {
+            id: asked.id.clone(),
+            thread: asked.thread.clone(),
+            reason: asked.reason.clone(),
+            force: asked.force,
+            gist: asked.gist(),
+            state: State::Queued,
+            attempts: 0,
+            accepted_at,
+            ended_at: None,
+            acked_late: false,
+        }
+    }
+}
+
+/// What an earlier supervisor of the session left, each with when it was accepted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// In the order in which they came.
+    pub waiting: Vec<(Asked, u64)>,
+    /// Was being typed, or waited to be acknowledged.
+    pub under_way: Vec<(Asked, u64)>,
+    pub ended: Vec<Status>,
+    /// Threads.
+    pub blocked: Vec<String>,
+}
+
 /// What the agent and its terminal are like at this moment.
 #[derive(Clone, Copy)]
 pub struct World<'a> {

@@ -13,12 +13,13 @@ client_verb! {
         example = "{command_name} --thread ci 'the build is red'\n\
                    {command_name} --thread ci --id build-7 my-session - < log.txt\n\
                    {command_name} --thread ci --force --why 'on call' 'stop that'",
-        note = "Text up to 16 KiB; `-` reads stdin to its end. It is typed into the agent's line\n\
-                with a frame around it, never while an operator is at work, and has arrived when\n\
-                the agent acknowledges it: by its hook (claude), by `agentsup ack`, `progress`\n\
-                or `heartbeat`, or by a line of output that begins with ACK_TRIGGER:ID.\n",
-        note = "The same --id again is the same trigger: what became of it is said, and nothing\n\
-                is typed twice.\n"
+        note = "Text up to 16 KiB; `-` reads stdin to its end. It is typed into the agent's\n\
+                line with a frame around it, never while an operator is at work, and has\n\
+                arrived when the agent acknowledges it: by its hook (claude), by `agentsup\n\
+                ack`, `progress` or `heartbeat`, or by a line of output that begins with\n\
+                ACK_TRIGGER:ID.\n",
+        note = "The same --id again is the same trigger: what became of it is said, and\n\
+                nothing is typed twice.\n"
     )]
     "trigger" Trigger, timeout "DURATION that all of it may take (default: 10m)", codes
     "Exit codes: 0 when delivered, or accepted with --no-wait, or\n\

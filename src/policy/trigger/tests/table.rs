@@ -395,6 +395,27 @@ fn what_was_typed_or_has_ended_cannot_be_cancelled() {
 }
 
 #[test]
+fn a_new_supervisor_goes_on_with_what_waits_and_tells_of_what_was_under_way() {
+    let mut life = Life::new();
+    life.sent("ended");
+    life.ack(For::Id("ended"), By::Ack);
+    let ended = vec![life.triggers.status("ended").unwrap().clone()];
+    let one = |id| (Life::asked(id, "t", false), 7);
+    let blocked = vec!["u".to_owned()];
+    let left = Left { waiting: vec![one("a"), one("b")], under_way: vec![one("typed")], ended, blocked };
+    let mut life = Life::new();
+    let effects = life.triggers.restore(left, life.time());
+    life.take(effects);
+    assert_eq!(life.news, [News::Ended("typed".into())]);
+    assert_eq!(life.state("typed"), State::Failed(Failure::NotRunning));
+    assert_eq!(life.triggers.ask(Life::asked("ended", "t", false), life.time()), Ok(false));
+    assert_eq!(life.triggers.ask(Life::asked("x", "u", false), life.time()), Err(Refusal::ThreadBlocked));
+    life.turn();
+    assert_eq!((life.state("a"), life.state("b"), life.typed.len()), (State::Triggering, State::Queued, 1));
+    assert_eq!(life.triggers.kept().map(|(asked, _)| asked.id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[test]
 fn what_can_never_be_typed_is_given_up() {
     let mut life = Life::new();
     life.ask("a", "t");
