@@ -439,9 +439,9 @@ pub struct Ls {
     usage = "[options]",
     help_triggers("-h", "--help"),
     example = "{command_name} --dry-run\n{command_name} --logs --dir /state",
-    note = "Sockets, locks, triggers and records of sessions without a supervisor. With its\n\
-            record a session's conversation is forgotten: its next start is a fresh one.\n\
-            Logs stay unless --logs. Safe to run twice, and to interrupt.\n",
+    note = "Sockets, locks, triggers and records of sessions without a supervisor. With\n\
+            its record a session's conversation is forgotten: its next start is a fresh\n\
+            one. Logs stay unless --logs. Safe to run twice, and to interrupt.\n",
     note = "Exit codes: 0, or\n\
             \u{20}   1  something could not be removed, or stdout not written\n\
             \u{20}   2  usage error"

@@ -71,7 +71,10 @@ pub fn is_in(prompt: &str, id: &str, thread: &str) -> bool {
 
 /// Whether what an agent shows up to its cursor ends with a trigger: one that was not sent.
 pub fn ends(shown: &str) -> bool {
-    text::gist(shown).ends_with(CLOSES)
+    let shown = text::gist(shown);
+    // claude shows `[Pasted text #1 +300 lines]` in the place of a long one.
+    let is_folded = shown.rfind('[').is_some_and(|at| shown[at..].starts_with("[Pastedtext#"));
+    shown.ends_with(CLOSES) || is_folded && shown.ends_with(']')
 }
 
 pub fn check_name(what: &str, name: &str) -> Result<(), Refusal> {
@@ -128,6 +131,7 @@ mod tests {
         );
         assert!(is_in(&format!("> {}", envelope.replace('\n', "\r\n  ")), "a-1", "t.2"));
         assert!(!is_in(&envelope, "a", "t.2") && !is_in("a-1", "a-1", "t.2"));
+        assert!(ends("❯ [Pasted text #1 +300 lines]") && !ends("❯ [Pasted text #1 +300 lines]\n● ok\n❯ "));
         assert!(ends(&format!("> {envelope}  \n ")) && !ends(&format!("{envelope}\nOK\n> ")));
     }
 
