@@ -9,6 +9,7 @@ use std::process::Command;
 use agentsup::cli::config;
 use agentsup::log::Name;
 use agentsup::policy::crash::Numbers;
+use agentsup::policy::trigger;
 
 const DOCUMENTS: [&str; 6] = [
     "README.md",
@@ -239,6 +240,10 @@ fn config_examples_are_accepted_and_the_full_one_holds_the_defaults() {
         "backoff",
     ] {
         assert!(config.policy.says(key), "docs/behaviour.md, config file: no {key}");
+    }
+    assert_eq!(config.trigger.numbers(), trigger::Numbers::default());
+    for (key, _) in config.trigger.shown() {
+        assert!(config.trigger.says(key), "docs/behaviour.md, config file: no {key}");
     }
     assert!(config.log_max_bytes.is_some() && config.journald.is_some());
     assert_eq!((config.screen.enabled, config.screen.scrollback), (Some(true), Some(2000)));

@@ -165,6 +165,7 @@ impl Ground {
             socket: self.socket,
             manager: manager(choices.ready_fd, world),
             crash: choices.crash,
+            trigger: choices.trigger,
             before_spawn: choices.before_spawn,
             halt_notify: choices.halt_notify,
             labels: choices.labels,

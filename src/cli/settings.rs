@@ -12,6 +12,7 @@ use super::names::Named;
 use super::world::{Stdin, World};
 use crate::control::access::Role;
 use crate::policy::crash::{Backoff, Numbers, OnClean, OnHalt, Restart};
+use crate::policy::trigger;
 use crate::screen::chord::Chord;
 use crate::session::{Profile, Start};
 use crate::supervisor::settings::{Io, RecordSettings, Size};
@@ -58,6 +59,7 @@ pub struct Choices {
     pub continue_args: Vec<String>,
     pub before_spawn: Vec<String>,
     pub crash: Numbers,
+    pub trigger: trigger::Numbers,
     pub halt_notify: Vec<String>,
     /// None: the agent's output is not followed.
     pub scrollback: Option<usize>,
@@ -173,6 +175,11 @@ pub fn settle(
     let no_hooks = pick.one("no_hooks", flags.no_hooks, file.no_hooks, (false, "default"), bool::to_string);
     let crash = policy.numbers();
     pick.policy(&crash, |key| policy.says(key));
+    let trigger = config.trigger.numbers();
+    for (key, value) in config.trigger.shown() {
+        let source = if config.trigger.says(key) { pick.file() } else { "default".to_string() };
+        pick.note(&format!("trigger.{key}"), value, &source);
+    }
     let screen = pick.one("screen.enabled", None, config.screen.enabled, (true, "default"), bool::to_string);
     let scrollback = (DEFAULT_SCROLLBACK, "default");
     let scrollback =
@@ -211,6 +218,7 @@ pub fn settle(
         continue_args: file.continue_args,
         before_spawn: file.before_spawn,
         crash,
+        trigger,
         halt_notify: config.halt_notify,
         scrollback: screen.value.then_some(scrollback.value),
         detach_key: detach_key.value,

@@ -42,10 +42,14 @@ impl Role {
                         | "wait"
                         | "stats"
                         | "metrics"
+                        | "trigger.status"
+                        | "trigger.list"
                 )
             }
-            Role::Agent => matches!(method, "ping" | "state" | "pid" | "hook"),
-            Role::Peer => matches!(method, "ping" | "state"),
+            Role::Agent => {
+                matches!(method, "ping" | "state" | "pid" | "hook" | "heartbeat" | "ack" | "progress")
+            }
+            Role::Peer => matches!(method, "ping" | "state" | "trigger" | "trigger.status"),
         }
     }
 }
@@ -165,6 +169,8 @@ mod tests {
             "attach",
             "resize",
             "detach",
+            "trigger.cancel",
+            "thread.unblock",
         ] {
             for role in [Role::Agent, Role::Peer, Role::Observer] {
                 assert!(!role.may(method), "{role:?} {method}");
@@ -174,6 +180,10 @@ mod tests {
         for method in ["screen", "logs", "transcript"] {
             assert!(Role::Observer.may(method) && !Role::Agent.may(method) && !Role::Peer.may(method));
         }
+        for method in ["heartbeat", "ack", "progress"] {
+            assert!(Role::Agent.may(method) && !Role::Peer.may(method) && !Role::Observer.may(method));
+        }
+        assert!(Role::Peer.may("trigger") && !Role::Agent.may("trigger") && !Role::Observer.may("trigger"));
         assert!(Role::Agent.may("hook") && !Role::Observer.may("hook") && !Role::Peer.may("hook"));
         assert!(Role::Agent.may("state") && Role::Peer.may("state") && Role::Observer.may("events"));
     }

@@ -2,12 +2,14 @@
 //! Never touches a file, a clock, a process or a thread.
 //!
 //! `crash` judges an exit, `stop` times the end of a process tree, `life` is the whole machine;
-//! `typing` puts callers' texts into the agent's line, `viewers` are those who are attached.
+//! `typing` puts callers' texts into the agent's line, `trigger` sees to it that messages arrive,
+//! `viewers` are those who are attached.
 #![forbid(unsafe_code)]
 
 pub mod crash;
 pub mod life;
 pub mod stop;
+pub mod trigger;
 pub mod typing;
 pub mod viewers;
 

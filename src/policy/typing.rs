@@ -37,7 +37,7 @@ const MOST_QUEUED: usize = 64;
 pub struct Job {
     /// Whom to tell.
     pub ticket: u64,
-    /// Cleaned.
+    /// Cleaned. Empty: only the Enter is pressed, for a text that stands in the line.
     pub text: String,
     pub submit: bool,
     /// Whatever stands in the line.
@@ -204,6 +204,7 @@ impl Typing {
                 return self.queue.push_front((job, until));
             }
             match typed(&job, ground) {
+                Ok(_) if job.text.is_empty() => return self.submit(job, now, effects),
                 Ok(bytes) => {
                     effects.push(Effect::Write(bytes));
                     self.doing =

@@ -19,6 +19,7 @@ mod emulator;
 mod grid;
 pub mod input;
 pub mod line;
+pub mod marker;
 mod modes;
 mod parser;
 mod prompt;
@@ -132,6 +133,16 @@ impl Screen {
     pub fn line_shows(&self, text: &str) -> Option<bool> {
         let lines = self.follower.emulator.as_ref()?.lines(0);
         prompt::shows(lines.iter().map(Line::text), text)
+    }
+
+    /// What stands before the cursor, line by line. `None` where the output is not followed.
+    pub fn before_cursor(&self) -> Option<String> {
+        let emulator = self.follower.emulator.as_ref()?;
+        let cursor = emulator.cursor();
+        let lines = emulator.lines(0);
+        let above = lines.iter().take(cursor.row).map(|line| line.text().to_owned());
+        let at = lines.get(cursor.row).map(|line| line.text().chars().take(cursor.col).collect());
+        Some(above.chain(at).collect::<Vec<String>>().join("\n"))
     }
 
     /// The agent wants to be told what of its input was pasted.

@@ -221,6 +221,11 @@ impl StateDir {
         self.path.join("supervisor").join(format!("{session}.json"))
     }
 
+    /// Triggers that wait, and those that have ended.
+    pub fn triggers(&self, session: &str) -> PathBuf {
+        self.path.join("supervisor").join(format!("{session}.triggers"))
+    }
+
     pub fn log(&self, session: &str) -> PathBuf {
         self.path.join("logs").join(format!("{session}.log"))
     }

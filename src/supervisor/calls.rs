@@ -264,7 +264,7 @@ impl Supervisor {
         (!role.may(method)).then_some(role)
     }
 
-    fn deny(&mut self, method: &'static str, role: Role, peer: Peer) -> Answered {
+    pub(super) fn deny(&mut self, method: &'static str, role: Role, peer: Peer) -> Answered {
         if let Some(calls) = &mut self.calls
             && let Some(event) = calls.denials.deny(method, role, peer, Instant::now())
         {

@@ -118,6 +118,8 @@ impl Supervisor {
                 draft: self.desk.has_draft(),
             },
             labels: session.record.labels.clone(),
+            last_heartbeat_at: self.bridge.heartbeat,
+            last_trigger_id: self.bridge.triggers.last().map(str::to_owned),
             document: facts.document.clone(),
             conversation: facts.conversation.id.clone(),
             started_at: self.tally.started_epoch,
@@ -219,6 +221,18 @@ impl Supervisor {
         );
         page.counter("output_bytes_total", "What the agent wrote to its terminal.", one(stats.output_bytes));
         page.counter("input_bytes_total", "What was typed into it.", one(stats.input_bytes));
+        let triggers = self.bridge.triggers.counts;
+        for (name, help, value) in [
+            ("attempt", "Triggers that were begun.", triggers.attempts),
+            ("delivered", "Triggers that the agent acknowledged.", triggers.delivered),
+            ("failed", "Triggers that were given up.", triggers.failed),
+            ("retry", "Retries of triggers that nobody acknowledged.", triggers.retries),
+            ("timeout", "Times that an acknowledgement did not come.", triggers.timeouts),
+            ("deferred", "Triggers that an operator at work held back.", triggers.deferred),
+            ("refused", "Triggers that were not accepted.", triggers.refused),
+        ] {
+            page.counter(&format!("trigger_{name}_total"), help, one(value));
+        }
         page.gauge("callers", "Connections to the control socket.", one(stats.callers));
         page.counter(
             "callers_dropped_total",

@@ -37,6 +37,16 @@ impl Supervisor {
             Call::Inject { bytes } => self.inject(&bytes, peer),
             Call::Send { text, submit, force } => self.send(&text, submit, force, peer),
             Call::Hook { event, prompt } => self.hook(event, prompt.as_deref()),
+            call @ Call::Trigger { .. } => self.trigger(call, caller, peer),
+            Call::TriggerStatus { trigger_id } => self.show_trigger(&trigger_id),
+            Call::TriggerList => self.list_triggers(),
+            Call::TriggerCancel { trigger_id } => self.cancel_trigger(&trigger_id),
+            Call::Ack { trigger_id, thread } => self.ack_trigger(trigger_id.as_deref(), thread.as_deref()),
+            Call::Progress { trigger_id, thread, finding } => {
+                self.progress(trigger_id.as_deref(), thread.as_deref(), finding.as_deref())
+            }
+            Call::Heartbeat => self.heartbeat(),
+            Call::ThreadUnblock { thread } => self.unblock_thread(&thread, peer),
             Call::Stop { graceful } => self.stop(graceful, peer),
             Call::Screen { lines, ansi } => self.show_screen(lines, ansi),
             Call::Attach { rows, cols, readonly, hint, suspend } => {

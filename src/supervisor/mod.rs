@@ -23,6 +23,8 @@
 //! | `story`   | what happened, for the log and for stderr                              |
 //! | `views`   | the agent's screen, for callers and for the report of a halt            |
 //! | `typing`  | whatever is typed into the agent, and who has to wait                  |
+//! | `triggers`| messages for the agent that must arrive                                |
+//! | `trigger_file` | what is kept of them for the next supervisor                      |
 //! | `suspend` | Ctrl-Z and back                                                        |
 //! | `agent`   | the agent and its terminal                                             |
 //! | `console` | the operator's terminal, stdout and stderr                             |
@@ -56,6 +58,8 @@ mod streams;
 mod suspend;
 mod sweep;
 mod transcript;
+mod trigger_file;
+mod triggers;
 mod typing;
 mod viewers;
 mod views;
@@ -89,6 +93,7 @@ use recorder::Recorder;
 use settings::{InitSettings, Io, Settings, Size};
 use suspend::Suspending;
 use sweep::Sweep;
+use triggers::Bridge;
 use typing::Desk;
 use viewers::Viewers;
 
@@ -147,6 +152,8 @@ struct Supervisor {
     screen: Screen,
     /// Who types into it.
     desk: Desk,
+    /// What must be told to the agent.
+    bridge: Bridge,
     /// The agent tells by itself which prompts it was given.
     agent_confirms: bool,
     recorder: Option<Recorder>,
@@ -253,7 +260,7 @@ impl Supervisor {
             self.send_answers();
             self.events.push_back(life::Event::Due);
             self.settle();
-            self.type_on();
+            self.deliver_and_type();
             self.answer_waiting();
             self.feed_streams();
             self.serve_viewers();
@@ -293,7 +300,8 @@ impl Supervisor {
         let calls = self.calls.as_ref().and_then(Calls::deadline);
         let recording = self.recorder.as_ref().and_then(Recorder::deadline);
         let (viewers, own_view) = (self.viewers_deadline(), self.own_view_deadline());
-        let shown = [viewers, own_view, recording];
+        let triggers = self.bridge.deadline().filter(|_| !self.is_leaving());
+        let shown = [viewers, own_view, recording, triggers];
         let others = [life, suspend, leave, calls, self.desk.deadline(), self.manager.deadline()];
         others.into_iter().chain(shown).flatten().min()
     }

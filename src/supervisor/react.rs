@@ -283,6 +283,7 @@ impl Supervisor {
         self.screen.feed(bytes);
         self.record_output(bytes);
         self.show_viewers(bytes);
+        self.look_for_ack(bytes);
     }
 
     /// Where no terminal does. An agent that asks and does not read is not waited for.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::control::access::Role;
 use crate::policy::crash::{Numbers, OnClean, OnHalt, Restart};
+use crate::policy::trigger;
 use crate::screen::chord::Chord;
 use crate::session::{Start, StateDir, Wish};
 
@@ -28,6 +29,7 @@ pub struct Settings {
     pub socket: Option<SocketSettings>,
     pub manager: ManagerSettings,
     pub crash: Numbers,
+    pub trigger: trigger::Numbers,
     /// `[run] before_spawn`: non-zero refuses the spawn. Empty: none.
     pub before_spawn: Vec<String>,
     /// `[halt] notify`: told about a halt. Empty: none.

@@ -11,6 +11,7 @@ use super::record::{self, Facts, Record};
 use super::recorder::{self, Recorder};
 use super::settings::{CannotStart, InitSettings, Io, Settings};
 use super::sweep::Sweep;
+use super::triggers::Bridge;
 use super::typing::Desk;
 use super::viewers::Viewers;
 use super::{Charge, Session, Supervisor, now, views};
@@ -93,6 +94,7 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     supervisor.calls = calls;
     supervisor.recorder = recorder;
     supervisor.manager = manager;
+    supervisor.take_over_triggers();
     sched::take_short_turns();
     Ok(supervisor.live(first))
 }
@@ -185,6 +187,10 @@ impl Supervisor {
         let (life, first) = Life::begin(rules, seed, now);
         let screen = Screen::new(views::queries(&console), charge.scrollback());
         let size = charge.size(&console);
+        let bridge = Bridge::new(match &charge {
+            Charge::Run(session) => session.settings.trigger.clone(),
+            Charge::Init(_) => Default::default(),
+        });
         let supervisor = Supervisor {
             calls: None,
             charge,
@@ -202,6 +208,7 @@ impl Supervisor {
             sweep: Sweep::new(),
             screen,
             desk: Desk::default(),
+            bridge,
             agent_confirms: false,
             recorder: None,
             size,

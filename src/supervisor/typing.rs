@@ -64,6 +64,19 @@ impl Desk {
         self.typing.is_typing()
     }
 
+    pub(super) fn last_key(&self) -> Option<Instant> {
+        self.last_key
+    }
+
+    pub(super) fn next_ticket(&mut self) -> u64 {
+        self.last_ticket += 1;
+        self.last_ticket
+    }
+
+    pub(super) fn ask(&mut self, job: Job) -> Result<(), Refusal> {
+        self.typing.ask(job, Instant::now())
+    }
+
     pub(super) fn has_draft(&self) -> bool {
         self.draft.stands()
     }
@@ -124,11 +137,10 @@ impl Supervisor {
         if submit && self.profile() != Profile::Other {
             text::end_for_enter(&mut text);
         }
-        self.desk.last_ticket += 1;
-        let ticket = self.desk.last_ticket;
+        let ticket = self.desk.next_ticket();
         let bytes = text.len();
         let job = Job { ticket, text, submit, force, confirms: self.agent_confirms };
-        if self.desk.typing.ask(job, Instant::now()).is_err() {
+        if self.desk.ask(job).is_err() {
             return refuse(Code::TooMany, "too many texts wait to be typed");
         }
         self.desk.senders.insert(ticket, Sender { peer, bytes });
@@ -137,16 +149,19 @@ impl Supervisor {
 
     /// What the agent tells of itself.
     pub(super) fn hook(&mut self, event: HookEvent, prompt: Option<&str>) -> Answered {
+        self.note_heartbeat();
         match event {
             HookEvent::UserPromptSubmit => {
                 let effects = self.desk.typing.prompt_taken(prompt.unwrap_or_default());
                 self.perform_typing(effects);
+                self.trigger_prompted(prompt);
             }
+            HookEvent::Stop => self.trigger_turn_ended(),
         }
         Ok(Answer::Now(Body::Ack(Ack {})))
     }
 
-    /// After every turn of the loop: as far as it can go now.
+    /// As far as it can go now.
     pub(super) fn type_on(&mut self) {
         while self.desk.typing.has_work() {
             let effects = self.desk.typing.turn(&self.ground(), Instant::now());
@@ -165,7 +180,7 @@ impl Supervisor {
         }
     }
 
-    fn ground(&self) -> Ground {
+    pub(super) fn ground(&self) -> Ground {
         let terminal = self.agent.as_ref().filter(|a| a.spawning.is_none()).and_then(|a| a.terminal.as_ref());
         let bracketed = self.screen.wants_bracketed_paste();
         Ground {
@@ -199,6 +214,9 @@ impl Supervisor {
     }
 
     fn tell_sent(&mut self, ticket: u64, result: Result<typing::Receipt, Refusal>) {
+        if self.trigger_typed(ticket, result.map(|_| ())) {
+            return;
+        }
         let result = match result {
             Ok(typing::Receipt::Written) => Ok(Receipt::Written),
             Ok(typing::Receipt::Submitted) => Ok(Receipt::Submitted),

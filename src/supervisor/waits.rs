@@ -17,7 +17,6 @@ pub(super) struct Waiting {
     pub(super) until: Option<Instant>,
 }
 
-#[derive(Clone, Copy)]
 pub(super) enum ForWhat {
     /// The next spawn, whether it works or not, after so many of each.
     Spawn {
@@ -28,6 +27,10 @@ pub(super) enum ForWhat {
     /// A text to be typed, and what became of it.
     Sent {
         ticket: u64,
+    },
+    /// A trigger that is to end.
+    Trigger {
+        id: String,
     },
 }
 
@@ -41,7 +44,7 @@ impl Supervisor {
         let now = Instant::now();
         let (mut still, mut come) = (Vec::new(), Vec::new());
         for waiting in std::mem::take(&mut calls.waiting) {
-            match self.has_come(waiting.for_what) {
+            match self.has_come(&waiting.for_what) {
                 Some(result) => come.push((waiting, result)),
                 None if waiting.until.is_some_and(|at| now >= at) => {
                     let error = Error::new(Code::Timeout, "it did not happen within `timeout_ms`");
@@ -61,10 +64,10 @@ impl Supervisor {
     }
 
     /// The answer, once there is one.
-    fn has_come(&self, for_what: ForWhat) -> Option<Result<Body, Error>> {
+    fn has_come(&self, for_what: &ForWhat) -> Option<Result<Body, Error>> {
         let waited = |reason, code, pid| Some(Ok(Body::Waited(Waited { reason, code, pid })));
         let code = Some(self.life.last_code());
-        match for_what {
+        match *for_what {
             ForWhat::Spawn { succeeded, .. } if self.tally.spawned > succeeded => {
                 Some(Ok(Body::Pid(Pid { pid: self.running_pid().unwrap_or(self.tally.spawned_pid) })))
             }
@@ -76,6 +79,12 @@ impl Supervisor {
             ForWhat::Spawn { .. } if self.is_leaving() => Some(self.stopping()),
             ForWhat::Spawn { .. } => None,
             ForWhat::Sent { ticket } => self.desk.answer(ticket),
+            ForWhat::Trigger { ref id } => match self.bridge.answer(id) {
+                None if self.is_leaving() && self.bridge.triggers.awaits() != Some(id) => {
+                    Some(self.stopping())
+                }
+                answer => answer,
+            },
             ForWhat::State(WaitFor::Ready) => match (self.life.phase(), self.running_pid()) {
                 (Phase::Running { .. }, pid @ Some(_)) => waited(WaitFor::Ready, None, pid),
                 _ if self.is_leaving() => Some(self.stopping()),

@@ -21,7 +21,8 @@ const USAGE: &str = "fake-agent VERB …
   pattern BYTES [--stay]           flood                       flood-and-record FILE
   echo-raw                         size                        paint [CODE]
   stdio-binary BYTES               env0 FILE [CODE]            fill FILE
-  tui FILE                         lines FILE";
+  tui FILE [SCRIPT]                lines FILE
+  tui-deaf-once FILE SCRIPT";
 
 fn main() {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
@@ -64,7 +65,9 @@ fn main() {
         ["env0", file, code] => files::env0(file, Some(number(code))),
         ["env0", file] => files::env0(file, None),
         ["fill", file] => files::fill(file),
-        ["tui", file] => tui::tui(file, &given),
+        ["tui", file] => tui::tui(file, &given, None, tui::First::Heard),
+        ["tui", file, script] => tui::tui(file, &given, Some(script), tui::First::Heard),
+        ["tui-deaf-once", file, script] => tui::tui(file, &given, Some(script), tui::First::Swallowed),
         ["lines", file] => streams::lines(file),
         _ => {
             eprintln!("{USAGE}");

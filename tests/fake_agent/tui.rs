@@ -44,8 +44,19 @@ impl Given {
     }
 }
 
+/// What becomes of the very first Enter.
+#[derive(PartialEq, Eq)]
+pub enum First {
+    Heard,
+    /// It is a new line in the text.
+    Swallowed,
+}
+
 struct Tui {
     line: Vec<u8>,
+    swallows: bool,
+    /// Run with each prompt, for a shell; `$TRIGGER_ID` is the trigger's in it.
+    script: Option<String>,
     in_paste: bool,
     last_text: Option<Instant>,
     record: File,
@@ -55,11 +66,19 @@ struct Tui {
 
 /// Each prompt becomes a line of `file`: `PROMPT` and the text as a JSON string. Each read becomes a
 /// line before it: `READ`, milliseconds since the start, and the bytes as a JSON string.
-pub fn tui(file: &str, given: &Given) -> ! {
+pub fn tui(file: &str, given: &Given, script: Option<&str>, first: First) -> ! {
     let record = OpenOptions::new().create(true).append(true).open(file).expect("the record");
     let hooks = given.hooks("UserPromptSubmit");
-    let mut tui =
-        Tui { line: Vec::new(), in_paste: false, last_text: None, record, hooks, began: Instant::now() };
+    let mut tui = Tui {
+        line: Vec::new(),
+        swallows: first == First::Swallowed,
+        script: script.map(str::to_owned),
+        in_paste: false,
+        last_text: None,
+        record,
+        hooks,
+        began: Instant::now(),
+    };
     sys::raw_mode();
     tell("\x1b[?2004h\x1b[?1004hREADY\r\n> ");
     let mut input = sys::adopt(0);
@@ -107,6 +126,7 @@ impl Tui {
                 b'\r' if self.in_paste => self.line.push(b'\n'),
                 b'\r' if self.last_text.is_some_and(|at| now - at < BURST) => self.line.push(b'\n'),
                 b'\r' if self.line.ends_with(b"\\") => *self.line.last_mut().expect("a backslash") = b'\n',
+                b'\r' if std::mem::take(&mut self.swallows) => self.line.push(b'\n'),
                 b'\r' => self.submit(),
                 0x7f => drop(self.line.pop()),
                 0x03 | 0x15 => self.line.clear(),
@@ -134,5 +154,11 @@ impl Tui {
         }
         self.note("PROMPT", "", &prompt);
         tell("\r\nOK\r\n");
+        if let Some(script) = &self.script {
+            let text = String::from_utf8_lossy(&prompt).into_owned();
+            let id = text.split(['=', ' ']).nth(2).unwrap_or_default().to_owned();
+            let mut shell = Command::new("sh");
+            let _ = shell.args(["-c", script]).env("TRIGGER_ID", id).stdin(Stdio::null()).status();
+        }
     }
 }

@@ -107,6 +107,10 @@ macro_rules! client_verb {
     };
 }
 
+mod bridge;
+
+pub use bridge::{Ack, Heartbeat, Progress, Trigger, Triggers, Unblock};
+
 client_verb! {
     #[argh(
         name = "state",
@@ -460,9 +464,9 @@ pub struct Ls {
     usage = "[options]",
     help_triggers("-h", "--help"),
     example = "{command_name} --dry-run\n{command_name} --logs --dir /state",
-    note = "Sockets, locks and records of sessions without a supervisor. With its record a\n\
-            session's conversation is forgotten: its next start is a fresh one. Logs stay\n\
-            unless --logs. Safe to run twice, and to interrupt.\n",
+    note = "Sockets, locks, triggers and records of sessions without a supervisor. With\n\
+            its record a session's conversation is forgotten: its next start is a fresh\n\
+            one. Logs stay unless --logs. Safe to run twice, and to interrupt.\n",
     note = "Exit codes: 0, or\n\
             \u{20}   1  something could not be removed, or stdout not written\n\
             \u{20}   2  usage error"

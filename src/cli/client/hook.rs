@@ -69,7 +69,8 @@ mod tests {
         assert_eq!(call("UserPromptSubmit", b"{}"), hook(None));
         let long = format!("{{\"prompt\":\"{}\"}}", "x".repeat(LONGEST_PROMPT + 1));
         assert_eq!(call("UserPromptSubmit", long.as_bytes()), hook(None));
-        assert_eq!(call("Stop", b"{}"), None);
+        assert_eq!(call("Stop", b"{}"), Some(Call::Hook { event: HookEvent::Stop, prompt: None }));
+        assert_eq!(call("SessionEnd", b"{}"), None);
         assert_eq!(call("UserPromptSubmit", b"no JSON"), None);
     }
 }

@@ -35,6 +35,7 @@ mod sessions;
 mod state;
 mod stream;
 mod transcript;
+mod trigger;
 mod verbs;
 mod wait;
 
@@ -85,6 +86,12 @@ table! {
     "health" Health |argv| asking(argv, 0, health::health),
     "stats" Stats |argv| asking(argv, 0, verbs::stats),
     "metrics" Metrics |argv| asking(argv, 0, verbs::metrics),
+    "trigger" Trigger |argv| asking(argv, 1, trigger::trigger),
+    "triggers" Triggers |argv| asking(argv, 0, trigger::triggers),
+    "ack" Ack |argv| asking(argv, 1, trigger::ack),
+    "progress" Progress |argv| asking(argv, 0, trigger::progress),
+    "heartbeat" Heartbeat |argv| asking(argv, 0, trigger::heartbeat),
+    "unblock" Unblock |argv| asking(argv, 1, trigger::unblock),
     "hook" Hook hook::hook,
     "ls" Ls ls::ls,
     "prune" Prune prune::prune,
@@ -95,6 +102,12 @@ table! {
 enum Trouble {
     Here(Failure),
     There(CallError),
+    /// With an exit code of the verb's own.
+    Judged {
+        code: u8,
+        word: &'static str,
+        message: String,
+    },
 }
 
 impl From<Failure> for Trouble {
@@ -112,7 +125,9 @@ impl From<CallError> for Trouble {
 impl Trouble {
     fn failure(&self) -> Failure {
         match self {
-            Trouble::Here(Failure { code, message }) => Failure { code: *code, message: message.clone() },
+            Trouble::Here(Failure { code, message }) | Trouble::Judged { code, message, .. } => {
+                Failure { code: *code, message: message.clone() }
+            }
             Trouble::There(error) => {
                 let code = match error {
                     CallError::Refused(refusal) if refusal.code == Code::Timeout => 124,
@@ -132,6 +147,7 @@ impl Trouble {
             Trouble::There(CallError::TimedOutAfterSend { .. }) => "NO_ANSWER",
             Trouble::There(CallError::CouldNotConnect { .. }) => "NO_SUPERVISOR",
             Trouble::There(CallError::Broken(_)) => "BROKEN",
+            Trouble::Judged { word, .. } => word,
             Trouble::Here(failure) if failure.code == 69 => "NO_SUPERVISOR",
             Trouble::Here(failure) if failure.code == 2 => "USAGE",
             Trouble::Here(_) => "FAILED",
@@ -189,7 +205,7 @@ impl Caller {
                 let word = &plain[texts + 1];
                 return Err(Failure::usage(format!("one word too many: `{}`", word.display())));
             }
-            None => return Err(Failure::usage("TEXT is missing; `-` reads it from stdin")),
+            None => return Err(Failure::usage("a word is missing; `agentsup help VERB` shows which")),
         };
         let session = match (common.session, first) {
             (Some(_), Some(Word(word))) => {

@@ -107,7 +107,10 @@ fn prune_session(dir: &StateDir, session: String, wanted: Wanted) -> Option<Prun
 fn files(dir: &StateDir, session: &str, wanted: Wanted) -> Vec<PathBuf> {
     let record = dir.record(session);
     let socket = dir.socket(session);
+    let triggers = dir.triggers(session);
     let mut files = vec![
+        triggers.with_extension("triggers.new"),
+        triggers,
         socket.with_extension("settings"),
         socket.with_extension("settings.new"),
         socket,

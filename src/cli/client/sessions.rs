@@ -52,7 +52,9 @@ pub fn all(dir: &StateDir) -> io::Result<Vec<String>> {
     for entry in entries {
         let name = entry?.file_name();
         let id = name.to_str().and_then(|name| {
-            [".lock", ".sock", ".json", ".json.new"].iter().find_map(|end| name.strip_suffix(end))
+            [".lock", ".sock", ".json", ".json.new", ".triggers"]
+                .iter()
+                .find_map(|end| name.strip_suffix(end))
         });
         ids.extend(id.filter(|id| id::check(id).is_ok()).map(str::to_owned));
     }

@@ -92,7 +92,7 @@ pub fn stop(verb: args::Stop, caller: &Caller) -> Result<u8, Trouble> {
 }
 
 /// TEXT, or all of stdin for `-`.
-fn text(caller: &Caller) -> Result<Vec<u8>, Failure> {
+pub fn read_text(caller: &Caller) -> Result<Vec<u8>, Failure> {
     let mut bytes = caller.texts[0].as_bytes().to_vec();
     if bytes == b"-" {
         bytes.clear();
@@ -100,6 +100,11 @@ fn text(caller: &Caller) -> Result<Vec<u8>, Failure> {
         let read = std::io::stdin().take(REQUEST_MAX as u64).read_to_end(&mut bytes);
         read.map_err(|error| Failure { code: 1, message: format!("stdin cannot be read: {error}") })?;
     }
+    Ok(bytes)
+}
+
+fn text(caller: &Caller) -> Result<Vec<u8>, Failure> {
+    let bytes = read_text(caller)?;
     match bytes.is_empty() {
         true => Err(Failure::usage("TEXT is empty: there is nothing to type")),
         false => Ok(bytes),

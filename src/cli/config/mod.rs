@@ -15,13 +15,15 @@ use crate::control::access::Role;
 use crate::policy::crash::{Backoff, Numbers};
 use crate::screen::chord::Chord;
 
+pub mod trigger;
 pub mod value;
 
 /// A config file is written by hand; beyond this it is some other file.
 const LARGEST: u64 = 1 << 20;
 
 /// What the design names and does not work yet: refused, never ignored.
-const UNBUILT_TABLES: [&str; 5] = ["permission", "recovery", "rule", "trigger", "watch"];
+const UNBUILT_TABLES: [&str; 4] = ["permission", "recovery", "rule", "watch"];
+const UNBUILT_TRIGGER_KEYS: [&str; 3] = ["crash_shortcut", "resume_attempts", "stale_after"];
 const UNBUILT_RUN_KEYS: [&str; 1] = ["watch"];
 
 #[derive(Debug, Default)]
@@ -30,6 +32,7 @@ pub struct Config {
     pub path: PathBuf,
     pub run: Asked,
     pub policy: Policy,
+    pub trigger: trigger::Trigger,
     pub halt_notify: Vec<String>,
     pub access: Access,
     pub screen: Screen,
@@ -105,6 +108,7 @@ struct Tables {
     run: Asked,
     policy: Policy,
     halt: Halt,
+    trigger: trigger::Trigger,
     access: Access,
     screen: Screen,
     log: Log,
@@ -139,6 +143,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, Failure> {
         path: path.to_path_buf(),
         run: tables.run,
         policy: tables.policy,
+        trigger: tables.trigger,
         halt_notify: tables.halt.notify,
         access: tables.access,
         screen: tables.screen,
@@ -160,6 +165,7 @@ fn plain_words(message: &str) -> String {
     let unbuilt: &[&str] = match () {
         _ if known.contains(&"policy") => &UNBUILT_TABLES,
         _ if known.contains(&"document") => &UNBUILT_RUN_KEYS,
+        _ if known.contains(&"max_defer") => &UNBUILT_TRIGGER_KEYS,
         _ => &[],
     };
     if unbuilt.contains(&key) {

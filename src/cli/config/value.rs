@@ -212,6 +212,40 @@ pub fn log_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::E
     }
 }
 
+/// A plain duration within a list.
+struct Plain(Duration);
+
+impl<'de> Deserialize<'de> for Plain {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Plain, D::Error> {
+        from.deserialize_any(DurationText(durations::parse)).map(Plain)
+    }
+}
+
+pub fn waits<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Duration>>, D::Error> {
+    let waits: Vec<Duration> = Vec::<Plain>::deserialize(from)?.into_iter().map(|Plain(wait)| wait).collect();
+    match waits.len() {
+        0..=10 => Ok(Some(waits)),
+        many => Err(D::Error::custom(format!("{many} waits are out of range; expected 10 at most"))),
+    }
+}
+
+fn within<'de, D: Deserializer<'de>>(from: D, most: u32) -> Result<u32, D::Error> {
+    let number = i64::deserialize(from)?;
+    match u32::try_from(number) {
+        Ok(number) if (1..=most).contains(&number) => Ok(number),
+        _ => Err(D::Error::custom(format!("{number} is out of range; expected 1 to {most}"))),
+    }
+}
+
+pub fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    within(from, 1000).map(Some)
+}
+
+/// What is longer is a file's business; a request holds 64 KiB, and JSON may double a text.
+pub fn trigger_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    within(from, 16384).map(|bytes| Some(bytes as usize))
+}
+
 /// Lines of a few hundred bytes each: more would no longer be a small supervisor.
 const MOST_SCROLLBACK: usize = 100_000;
 

@@ -35,6 +35,8 @@ pub enum WaitFor {
 pub enum HookEvent {
     /// It was given a prompt.
     UserPromptSubmit,
+    /// Its turn has ended.
+    Stop,
 }
 
 pub const LINES_BY_DEFAULT: u32 = 100;
@@ -82,6 +84,59 @@ pub enum Call {
         /// The agent's own: the prompt that it was given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt: Option<String>,
+    },
+    Trigger {
+        thread: String,
+        /// At most 16 KiB, without control characters but newline and tab.
+        text: String,
+        /// A few words for the agent: what the trigger is about.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The same id again is the same trigger. Absent: a new one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trigger_id: Option<String>,
+        /// Type it although an operator is at work; needs `why`.
+        #[serde(default)]
+        force: bool,
+        /// For the log: why it is forced.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+        /// Answer when it has ended. False: at once.
+        #[serde(default = "yes")]
+        wait: bool,
+    },
+    #[serde(rename = "trigger.status")]
+    TriggerStatus {
+        trigger_id: String,
+    },
+    #[serde(rename = "trigger.list")]
+    TriggerList,
+    #[serde(rename = "trigger.cancel")]
+    TriggerCancel {
+        trigger_id: String,
+    },
+    Ack {
+        /// This or `thread`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trigger_id: Option<String>,
+        /// The thread whose trigger is under way.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thread: Option<String>,
+    },
+    Progress {
+        /// This or `thread`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trigger_id: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thread: Option<String>,
+        /// What was found; the same again is no progress.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        finding: Option<String>,
+    },
+    Heartbeat,
+    #[serde(rename = "thread.unblock")]
+    ThreadUnblock {
+        thread: String,
     },
     Stop {
         /// False: KILL at once.
@@ -161,7 +216,7 @@ fn lines_by_default() -> u32 {
 }
 
 /// Every method there is in [`Call`].
-pub const METHODS: [&str; 21] = [
+pub const METHODS: [&str; 29] = [
     "ping",
     "state",
     "pid",
@@ -172,6 +227,14 @@ pub const METHODS: [&str; 21] = [
     "inject",
     "send",
     "hook",
+    "trigger",
+    "trigger.status",
+    "trigger.list",
+    "trigger.cancel",
+    "ack",
+    "progress",
+    "heartbeat",
+    "thread.unblock",
     "stop",
     "screen",
     "attach",
@@ -187,15 +250,7 @@ pub const METHODS: [&str; 21] = [
 
 /// Names that are taken, for methods that this version has not got: `UNSUPPORTED`, so that a client
 /// can tell an old supervisor from a typing error.
-pub const UNBUILT: [&str; 25] = [
-    "trigger",
-    "trigger.status",
-    "trigger.list",
-    "trigger.cancel",
-    "ack",
-    "progress",
-    "heartbeat",
-    "thread.unblock",
+pub const UNBUILT: [&str; 17] = [
     "permission.request",
     "permission.respond",
     "permission.list",
@@ -228,6 +283,14 @@ impl Call {
             Call::Inject { .. } => "inject",
             Call::Send { .. } => "send",
             Call::Hook { .. } => "hook",
+            Call::Trigger { .. } => "trigger",
+            Call::TriggerStatus { .. } => "trigger.status",
+            Call::TriggerList => "trigger.list",
+            Call::TriggerCancel { .. } => "trigger.cancel",
+            Call::Ack { .. } => "ack",
+            Call::Progress { .. } => "progress",
+            Call::Heartbeat => "heartbeat",
+            Call::ThreadUnblock { .. } => "thread.unblock",
             Call::Stop { .. } => "stop",
             Call::Screen { .. } => "screen",
             Call::Attach { .. } => "attach",
@@ -259,6 +322,26 @@ impl Call {
                 force: p.or("force", false)?,
             },
             "hook" => Call::Hook { event: p.need("event")?, prompt: p.maybe("prompt")? },
+            "trigger" => Call::Trigger {
+                thread: p.need("thread")?,
+                text: p.need("text")?,
+                reason: p.maybe("reason")?,
+                trigger_id: p.maybe("trigger_id")?,
+                force: p.or("force", false)?,
+                why: p.maybe("why")?,
+                wait: p.or("wait", yes())?,
+            },
+            "trigger.status" => Call::TriggerStatus { trigger_id: p.need("trigger_id")? },
+            "trigger.list" => Call::TriggerList,
+            "trigger.cancel" => Call::TriggerCancel { trigger_id: p.need("trigger_id")? },
+            "ack" => Call::Ack { trigger_id: p.maybe("trigger_id")?, thread: p.maybe("thread")? },
+            "progress" => Call::Progress {
+                trigger_id: p.maybe("trigger_id")?,
+                thread: p.maybe("thread")?,
+                finding: p.maybe("finding")?,
+            },
+            "heartbeat" => Call::Heartbeat,
+            "thread.unblock" => Call::ThreadUnblock { thread: p.need("thread")? },
             "stop" => Call::Stop { graceful: p.or("graceful", yes())? },
             "screen" => Call::Screen { lines: p.maybe("lines")?, ansi: p.or("ansi", false)? },
             "attach" => Call::Attach {

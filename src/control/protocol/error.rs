@@ -70,13 +70,32 @@ codes! {
     TooMany "TOO_MANY",
     /// The agent does not read its terminal; nothing of the request was written.
     InputFull "INPUT_FULL",
-    /// `send`: a draft stands in the agent's line. `force` types all the same.
+    /// `send`: a draft stands in the agent's line. `force` types all the same. Of a trigger: what it
+    /// is deferred by.
     OperatorBusy "OPERATOR_BUSY",
-    /// `send`: the agent has not shown its line of input within 20 seconds, or the line does not show the
-    /// text, so Enter was not pressed.
+    /// `send`, `trigger`: the agent has not shown its line of input in time, or the line does not show
+    /// the text, so Enter was not pressed.
     NotReady "NOT_READY",
-    /// `send`: a line is over 4095 bytes, and the terminal would cut it off.
+    /// `send`, `trigger`: a line is over 4095 bytes, and the terminal would cut it off.
     LineTooLong "LINE_TOO_LONG",
+    /// `trigger`: an operator was at work for all of `max_defer`. Nothing was typed.
+    DeferTimeout "DEFER_TIMEOUT",
+    /// `trigger`: typed, and not acknowledged, retries included.
+    AckTimeout "ACK_TIMEOUT",
+    /// `trigger`: the agent does not take what is typed.
+    WriteFailed "WRITE_FAILED",
+    /// `trigger`: too many within a minute, of this thread or in all.
+    TriggerRateLimited "TRIGGER_RATE_LIMITED",
+    /// `trigger`: the loop guard has blocked the thread, until an operator unblocks it.
+    ThreadAutoBlocked "THREAD_AUTO_BLOCKED",
+    /// `trigger`: the id was given to another trigger before.
+    DuplicateId "DUPLICATE_ID",
+    /// `trigger`: somebody cancelled it before it was typed.
+    Cancelled "CANCELLED",
+    /// No such trigger, or no such thread.
+    NotFound "NOT_FOUND",
+    /// `trigger.cancel`: it was typed already, or has ended.
+    TooLate "TOO_LATE",
     /// A fault of the supervisor, which goes on.
     Internal "INTERNAL",
 }

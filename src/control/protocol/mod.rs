@@ -16,6 +16,7 @@ mod request;
 mod schema;
 mod state;
 mod transcript;
+mod trigger;
 
 pub use call::{Call, HookEvent, LINES_BY_DEFAULT, METHODS, Mode, UNBUILT, WaitFor};
 pub use error::{Code, Error};
@@ -32,6 +33,7 @@ pub use state::{Activity, Exit, Health, Operator, Phase, State, Tree, Wake};
 pub use transcript::{
     Conversation, ConversationFrame, Entry, EntryKind, News, Skipped, SkippedFrame, SkippedWhy, Speaker, Tool,
 };
+pub use trigger::{Trigger, TriggerList, TriggerState};
 
 /// Goes up when an existing client could break; what is added beside the old does not move it.
 pub const PROTOCOL: u32 = 1;

@@ -6,7 +6,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::{Code, ConversationFrame, Entry, Error, Id, SkippedFrame, State, WaitFor};
+use super::{Code, ConversationFrame, Entry, Error, Id, SkippedFrame, State, Trigger, TriggerList, WaitFor};
 use crate::control::frame::{self, EncodeError, Framing};
 
 /// A supervisor sends [`Body`]; a client reads the one that belongs to its call: `Reply<Pid>`.
@@ -24,10 +24,13 @@ pub enum Body {
     State(Box<State>),
     /// `pid`, `restart`, `resume`.
     Pid(Pid),
-    /// `interrupt`, `pause`, `hook`, `resize`, `detach`.
+    /// `interrupt`, `pause`, `hook`, `progress`, `heartbeat`, `thread.unblock`, `resize`, `detach`.
     Ack(Ack),
     Injected(Injected),
     Sent(Sent),
+    /// `trigger`, `trigger.status`, `trigger.cancel`, `ack`.
+    Trigger(Box<Trigger>),
+    TriggerList(TriggerList),
     Stopped(Stopped),
     Screen(Box<Screen>),
     /// `attach`: first `attached`, then whatever is not for the terminal.

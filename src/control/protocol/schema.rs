@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Ack, AttachFrame, Error, Id, Injected, METHODS, Metrics, PROTOCOL, Pid, Pong, Request, Screen, Sent,
-    State, Stats, Stopped, StreamFrame, Waited,
+    State, Stats, Stopped, StreamFrame, Trigger, TriggerList, Waited,
 };
 
 /// A document is a request or a reply; `$defs` holds the parts, and `replies.METHOD` what may come
@@ -74,7 +74,10 @@ fn body_of(method: &str, generator: &mut SchemaGenerator) -> Value {
         "ping" => of::<Pong>(generator),
         "state" => of::<State>(generator),
         "pid" | "restart" | "resume" => of::<Pid>(generator),
-        "interrupt" | "pause" | "hook" | "resize" | "detach" => of::<Ack>(generator),
+        "interrupt" | "pause" | "hook" | "resize" | "detach" | "progress" | "heartbeat"
+        | "thread.unblock" => of::<Ack>(generator),
+        "trigger" | "trigger.status" | "trigger.cancel" | "ack" => of::<Trigger>(generator),
+        "trigger.list" => of::<TriggerList>(generator),
         "inject" => of::<Injected>(generator),
         "send" => of::<Sent>(generator),
         "stop" => of::<Stopped>(generator),

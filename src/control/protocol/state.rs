@@ -95,6 +95,10 @@ pub struct State {
     pub orphans_reaped: u64,
     pub operator: Operator,
     pub labels: BTreeMap<String, String>,
+    /// When the agent itself last gave a sign: a heartbeat, a hook, an acknowledgement, progress.
+    pub last_heartbeat_at: Option<f64>,
+    /// The trigger that was last typed.
+    pub last_trigger_id: Option<String>,
     pub document: Option<String>,
     /// The agent's own id of its conversation.
     pub conversation: Option<String>,

@@ -227,6 +227,19 @@ fn the_next_text_waits_until_the_enter_is_seen() {
 }
 
 #[test]
+fn an_enter_alone_is_pressed_at_once_but_not_into_a_draft() {
+    let mut desk = Desk::new();
+    let job = desk.job("");
+    desk.ask(job);
+    assert_eq!((desk.text().as_str(), &desk.done[..]), ("\r", &[(1, Ok(Receipt::Submitted))][..]));
+    desk.ground.has_draft = true;
+    let job = desk.job("");
+    desk.now += SETTLES_WITHIN;
+    desk.ask(job);
+    assert_eq!((desk.text().as_str(), desk.done[1]), ("\r", (2, Err(Refusal::OperatorBusy))));
+}
+
+#[test]
 fn without_an_enter_the_text_stands_in_the_line() {
     let mut desk = Desk::new();
     let job = Job { submit: false, ..desk.job("half a") };

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::{Profile, claude};
 
 /// What is listened to, by claude's names.
-const EVENTS: [&str; 1] = ["UserPromptSubmit"];
+const EVENTS: [&str; 2] = ["UserPromptSubmit", "Stop"];
 /// Seconds. The client gives up long before; claude would wait a minute.
 const TIMEOUT: u32 = 5;
 /// Settings are written by hand; beyond this it is some other file.
@@ -135,6 +135,7 @@ mod tests {
 
     const OURS: &str =
         r#"{"hooks":[{"command":"/bin/agentsup hook UserPromptSubmit","timeout":5,"type":"command"}]}"#;
+    const STOP: &str = r#"{"hooks":[{"command":"/bin/agentsup hook Stop","timeout":5,"type":"command"}]}"#;
 
     fn hooked(scratch: &Scratch, line: &[&str]) -> Hooked {
         let command: Vec<OsString> = line.iter().map(OsString::from).collect();
@@ -150,7 +151,7 @@ mod tests {
     #[test]
     fn a_call_without_settings_gets_ours_where_nothing_can_swallow_them() {
         let scratch = Scratch::new();
-        let ours = format!(r#"{{"hooks":{{"UserPromptSubmit":[{OURS}]}}}}"#);
+        let ours = format!(r#"{{"hooks":{{"Stop":[{STOP}],"UserPromptSubmit":[{OURS}]}}}}"#);
         let hooked = hooked(&scratch, &["claude", "--model", "opus", "do it"]);
         assert_eq!(hooked.command, words(&["claude", "--settings", &ours, "--model", "opus", "do it"]));
         assert!(hooked.is_on && hooked.file.is_none() && hooked.warning.is_none());
@@ -160,8 +161,9 @@ mod tests {
     fn the_users_own_settings_keep_working_beside_ours() {
         let scratch = Scratch::new();
         let theirs = r#"{"model":"x","hooks":{"Stop":[1],"UserPromptSubmit":[{"hooks":[2]}]}}"#;
-        let both =
-            format!(r#"{{"hooks":{{"Stop":[1],"UserPromptSubmit":[{{"hooks":[2]}},{OURS}]}},"model":"x"}}"#);
+        let both = format!(
+            r#"{{"hooks":{{"Stop":[1,{STOP}],"UserPromptSubmit":[{{"hooks":[2]}},{OURS}]}},"model":"x"}}"#
+        );
         let json = hooked(&scratch, &["claude", "--settings", theirs, "-c"]);
         assert_eq!(json.command, words(&["claude", "--settings", &both, "-c"]));
         let json = hooked(&scratch, &["claude", &format!("--settings={theirs}")]);

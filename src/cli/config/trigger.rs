@@ -1,0 +1,78 @@
+//! `[trigger]` of the config file.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::value;
+use crate::cli::duration;
+use crate::policy::trigger::Numbers;
+
+/// Only what the file says; `numbers` fills in the rest.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Trigger {
+    #[serde(deserialize_with = "value::duration")]
+    quiet: Option<Duration>,
+    #[serde(deserialize_with = "value::positive_duration")]
+    max_defer: Option<Duration>,
+    #[serde(deserialize_with = "value::positive_duration")]
+    ack_timeout: Option<Duration>,
+    #[serde(deserialize_with = "value::waits")]
+    retry_waits: Option<Vec<Duration>>,
+    #[serde(deserialize_with = "value::trigger_bytes")]
+    max_bytes: Option<usize>,
+    #[serde(deserialize_with = "value::rate")]
+    rate_per_minute: Option<u32>,
+    #[serde(deserialize_with = "value::count")]
+    no_progress_turns: Option<u32>,
+    #[serde(deserialize_with = "value::count")]
+    identical_findings: Option<u32>,
+}
+
+impl Trigger {
+    pub fn numbers(&self) -> Numbers {
+        let default = Numbers::default();
+        Numbers {
+            quiet: self.quiet.unwrap_or(default.quiet),
+            max_defer: self.max_defer.unwrap_or(default.max_defer),
+            ack_timeout: self.ack_timeout.unwrap_or(default.ack_timeout),
+            retry_waits: self.retry_waits.clone().unwrap_or(default.retry_waits),
+            max_bytes: self.max_bytes.unwrap_or(default.max_bytes),
+            rate_per_minute: self.rate_per_minute.unwrap_or(default.rate_per_minute),
+            no_progress_turns: self.no_progress_turns.unwrap_or(default.no_progress_turns),
+            identical_findings: self.identical_findings.unwrap_or(default.identical_findings),
+        }
+    }
+
+    /// Every key with its value, for `explain`.
+    pub fn shown(&self) -> [(&'static str, String); 8] {
+        let numbers = self.numbers();
+        let waits: Vec<String> = numbers.retry_waits.iter().map(|wait| duration::show(*wait)).collect();
+        [
+            ("quiet", duration::show(numbers.quiet)),
+            ("max_defer", duration::show(numbers.max_defer)),
+            ("ack_timeout", duration::show(numbers.ack_timeout)),
+            ("retry_waits", format!("{waits:?}")),
+            ("max_bytes", numbers.max_bytes.to_string()),
+            ("rate_per_minute", numbers.rate_per_minute.to_string()),
+            ("no_progress_turns", numbers.no_progress_turns.to_string()),
+            ("identical_findings", numbers.identical_findings.to_string()),
+        ]
+    }
+
+    /// Whether the file itself says `key`.
+    pub fn says(&self, key: &str) -> bool {
+        match key {
+            "quiet" => self.quiet.is_some(),
+            "max_defer" => self.max_defer.is_some(),
+            "ack_timeout" => self.ack_timeout.is_some(),
+            "retry_waits" => self.retry_waits.is_some(),
+            "max_bytes" => self.max_bytes.is_some(),
+            "rate_per_minute" => self.rate_per_minute.is_some(),
+            "no_progress_turns" => self.no_progress_turns.is_some(),
+            "identical_findings" => self.identical_findings.is_some(),
+            _ => false,
+        }
+    }
+}

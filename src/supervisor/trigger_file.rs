@@ -1,0 +1,306 @@
+//! `<session>.triggers`: what was accepted and what became of it, a line each, so that neither a
+//! restart of the agent nor one of the supervisor drops or doubles a trigger.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::record;
+use crate::policy::trigger::{Asked, By, Failure, Left, State, Status, Triggers};
+
+/// Written anew beyond this: most lines are of triggers that have ended.
+const LONG: u64 = 8 << 20;
+/// Far more than we ever write.
+const LONGEST: u64 = 64 << 20;
+
+/// Where it is kept. Nothing is made before the first trigger.
+pub(super) struct Kept {
+    path: PathBuf,
+    file: Option<File>,
+    size: u64,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Line {
+    Asked {
+        id: String,
+        thread: String,
+        reason: Option<String>,
+        text: String,
+        force: bool,
+        at: u64,
+    },
+    /// From here on some of it may have been read.
+    Typing(String),
+    /// Nothing of it was typed after all.
+    Back(String),
+    Ended {
+        id: String,
+        thread: String,
+        reason: Option<String>,
+        force: bool,
+        gist: u64,
+        how: How,
+        attempts: u32,
+        late: bool,
+        at: u64,
+        ended: u64,
+    },
+    Blocked(String),
+    Unblocked(String),
+}
+
+/// The ends of a trigger, by the names that this file knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum How {
+    Ack,
+    Progress,
+    Hook,
+    Heartbeat,
+    Marker,
+    DeferTimeout,
+    AckTimeout,
+    NotRunning,
+    NotReady,
+    NotShown,
+    LineTooLong,
+    WriteFailed,
+    ThreadBlocked,
+    Cancelled,
+}
+
+impl Kept {
+    /// Call it as the owner of the session's lock.
+    pub(super) fn open(path: PathBuf) -> (Kept, Left) {
+        let mut text = Vec::new();
+        let read = record::open_plain(&path).map(|file| file.take(LONGEST).read_to_end(&mut text));
+        let left = if read.is_some() { replay(&text) } else { Left::default() };
+        (Kept { path, file: None, size: 0 }, left)
+    }
+
+    pub(super) fn is_long(&self) -> bool {
+        self.size > LONG
+    }
+
+    pub(super) fn append(&mut self, line: &Line) -> std::io::Result<()> {
+        let bytes = bytes(line);
+        if self.file.is_none() {
+            self.file = Some(open(&self.path)?);
+        }
+        let Some(file) = &mut self.file else { return Ok(()) };
+        // A line that was cut by a full disk must not take the next one with it.
+        let written = file.write_all(&bytes);
+        if written.is_err() {
+            let _ = file.write_all(b"\n");
+        }
+        self.size += bytes.len() as u64;
+        written
+    }
+
+    /// Only what still matters.
+    pub(super) fn write_anew(&mut self, triggers: &Triggers) -> std::io::Result<()> {
+        let ended = triggers.all().filter(|status| status.state.is_final()).filter_map(ended);
+        let waiting = triggers.kept().map(|(asked, status)| self::asked(asked, status.accepted_at));
+        let typing =
+            triggers.kept().filter(|(_, status)| status.state == State::Triggering || status.attempts > 0);
+        let typing = typing.map(|(_, status)| Line::Typing(status.id.clone()));
+        let blocked = triggers.blocked().map(|thread| Line::Blocked(thread.to_owned()));
+        let text: Vec<u8> =
+            ended.chain(waiting).chain(typing).chain(blocked).flat_map(|line| bytes(&line)).collect();
+        record::replace(&self.path, &text)?;
+        self.size = text.len() as u64;
+        self.file = None;
+        Ok(())
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)
+}
+
+fn bytes(line: &Line) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(line).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
+}
+
+pub(super) fn asked(asked: &Asked, at: u64) -> Line {
+    let Asked { id, thread, reason, text, force } = asked.clone();
+    Line::Asked { id, thread, reason, text, force, at }
+}
+
+/// `None` while it has not ended.
+pub(super) fn ended(status: &Status) -> Option<Line> {
+    let how = match status.state {
+        State::Delivered(by) => match by {
+            By::Ack => How::Ack,
+            By::Progress => How::Progress,
+            By::Hook => How::Hook,
+            By::Heartbeat => How::Heartbeat,
+            By::Marker => How::Marker,
+        },
+        State::Failed(failure) => match failure {
+            Failure::DeferTimeout => How::DeferTimeout,
+            Failure::AckTimeout => How::AckTimeout,
+            Failure::NotRunning => How::NotRunning,
+            Failure::NotReady => How::NotReady,
+            Failure::NotShown => How::NotShown,
+            Failure::LineTooLong => How::LineTooLong,
+            Failure::WriteFailed => How::WriteFailed,
+            Failure::ThreadBlocked => How::ThreadBlocked,
+            Failure::Cancelled => How::Cancelled,
+        },
+        State::Queued | State::Deferred | State::Triggering | State::AwaitingAck => return None,
+    };
+    Some(Line::Ended {
+        id: status.id.clone(),
+        thread: status.thread.clone(),
+        reason: status.reason.clone(),
+        force: status.force,
+        gist: status.gist,
+        how,
+        attempts: status.attempts,
+        late: status.acked_late,
+        at: status.accepted_at,
+        ended: status.ended_at.unwrap_or(status.accepted_at),
+    })
+}
+
+fn state(how: How) -> State {
+    match how {
+        How::Ack => State::Delivered(By::Ack),
+        How::Progress => State::Delivered(By::Progress),
+        How::Hook => State::Delivered(By::Hook),
+        How::Heartbeat => State::Delivered(By::Heartbeat),
+        How::Marker => State::Delivered(By::Marker),
+        How::DeferTimeout => State::Failed(Failure::DeferTimeout),
+        How::AckTimeout => State::Failed(Failure::AckTimeout),
+        How::NotRunning => State::Failed(Failure::NotRunning),
+        How::NotReady => State::Failed(Failure::NotReady),
+        How::NotShown => State::Failed(Failure::NotShown),
+        How::LineTooLong => State::Failed(Failure::LineTooLong),
+        How::WriteFailed => State::Failed(Failure::WriteFailed),
+        How::ThreadBlocked => State::Failed(Failure::ThreadBlocked),
+        How::Cancelled => State::Failed(Failure::Cancelled),
+    }
+}
+
+/// Lines that cannot be read, a last one that was cut for one, are passed over.
+fn replay(text: &[u8]) -> Left {
+    let mut left = Left::default();
+    let mut typing: Vec<String> = Vec::new();
+    for line in text.split(|byte| *byte == b'\n') {
+        match serde_json::from_slice(line) {
+            Ok(Line::Asked { id, thread, reason, text, force, at }) => {
+                left.waiting.push((Asked { id, thread, reason, text, force }, at));
+            }
+            Ok(Line::Typing(id)) => typing.push(id),
+            Ok(Line::Back(id)) => typing.retain(|typing| *typing != id),
+            Ok(Line::Ended { id, thread, reason, force, gist, how, attempts, late, at, ended }) => {
+                left.waiting.retain(|(asked, _)| asked.id != id);
+                left.ended.retain(|status| status.id != id);
+                left.ended.push(Status {
+                    id,
+                    thread,
+                    reason,
+                    force,
+                    gist,
+                    state: state(how),
+                    attempts,
+                    accepted_at: at,
+                    ended_at: Some(ended),
+                    acked_late: late,
+                });
+            }
+            Ok(Line::Blocked(thread)) => left.blocked.push(thread),
+            Ok(Line::Unblocked(thread)) => left.blocked.retain(|blocked| *blocked != thread),
+            Err(_) => {}
+        }
+    }
+    let (under_way, waiting): (Vec<_>, Vec<_>) =
+        left.waiting.drain(..).partition(|(asked, _)| typing.contains(&asked.id));
+    (left.under_way, left.waiting) = (under_way, waiting);
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(id: &str) -> Asked {
+        Asked { id: id.into(), thread: "t".into(), reason: None, text: "x\ny".into(), force: false }
+    }
+
+    fn end(id: &str, state: State) -> Status {
+        Status {
+            id: id.into(),
+            thread: "t".into(),
+            reason: Some("r".into()),
+            force: true,
+            gist: u64::MAX,
+            state,
+            attempts: 2,
+            accepted_at: 5,
+            ended_at: Some(9),
+            acked_late: true,
+        }
+    }
+
+    fn text(lines: &[Line]) -> Vec<u8> {
+        lines.iter().flat_map(bytes).collect()
+    }
+
+    #[test]
+    fn what_waits_what_was_typed_and_what_ended_are_told_apart() {
+        let cancelled = end("c", State::Failed(Failure::Cancelled));
+        let lines = [
+            asked(&one("a"), 1),
+            asked(&one("b"), 2),
+            asked(&one("c"), 3),
+            asked(&one("d"), 4),
+            Line::Typing("a".into()),
+            Line::Typing("d".into()),
+            Line::Back("d".into()),
+            ended(&cancelled).unwrap(),
+            Line::Blocked("t".into()),
+            Line::Blocked("u".into()),
+            Line::Unblocked("t".into()),
+        ];
+        let mut whole = text(&lines);
+        let left = replay(&whole);
+        assert_eq!(left.under_way, [(one("a"), 1)]);
+        assert_eq!(left.waiting, [(one("b"), 2), (one("d"), 4)]);
+        assert_eq!((&left.ended[..], &left.blocked[..]), (&[cancelled][..], &["u".to_owned()][..]));
+        // Killed in the middle of a line, and whatever else may stand there.
+        whole.extend(b"\n\xff{}\n{\"asked\":{\"id\":\"e\",\"thr");
+        assert_eq!(replay(&whole), left);
+    }
+
+    #[test]
+    fn every_end_comes_back_as_it_was() {
+        let by = [By::Ack, By::Progress, By::Hook, By::Heartbeat, By::Marker].map(State::Delivered);
+        let failed = [
+            Failure::DeferTimeout,
+            Failure::AckTimeout,
+            Failure::NotRunning,
+            Failure::NotReady,
+            Failure::NotShown,
+            Failure::LineTooLong,
+            Failure::WriteFailed,
+            Failure::ThreadBlocked,
+            Failure::Cancelled,
+        ]
+        .map(State::Failed);
+        for state in by.into_iter().chain(failed) {
+            let status = end("a", state);
+            assert_eq!(replay(&text(&[ended(&status).unwrap()])).ended, [status]);
+        }
+        assert_eq!(ended(&end("a", State::Deferred)), None);
+    }
+}
