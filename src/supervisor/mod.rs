@@ -374,7 +374,9 @@ impl Supervisor {
     fn hears_keys(&self) -> bool {
         match self.life.phase() {
             Phase::Asking | Phase::Halted => true,
-            Phase::Waiting { .. } | Phase::Preparing { .. } | Phase::Stopping { .. } => self.io() == Io::Pty,
+            Phase::Waiting { .. } | Phase::Preparing { .. } | Phase::Stopping { .. } | Phase::Away => {
+                self.io() == Io::Pty
+            }
             Phase::Clearing { .. }
             | Phase::Starting { .. }
             | Phase::Running { .. }

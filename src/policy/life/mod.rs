@@ -10,7 +10,7 @@ mod words;
 use std::time::{Duration, Instant};
 
 pub use stopping::{Ending, Request};
-pub use words::{Effect, Event, Health, Next, Phase, Rules, Why};
+pub use words::{Effect, Event, Health, Next, Phase, Rules, Then, Why};
 
 use super::Now;
 use super::crash::{Class, End, HaltReason, History, OnClean, OnHalt, Restart, Verdict};
@@ -87,7 +87,8 @@ impl Life {
             Phase::Clearing { stop } => Some((stop.deadline(), Why::GraceOver)),
             Phase::Stopping { stop, .. } => return Some((stop.deadline(), Why::GraceOver)),
             Phase::Ended => return None,
-            Phase::Starting { .. } | Phase::Running { .. } | Phase::Asking | Phase::Halted => None,
+            Phase::Starting { .. } | Phase::Running { .. } => None,
+            Phase::Asking | Phase::Halted | Phase::Away => None,
         };
         own.into_iter().chain(self.timeout_at.map(|at| (at, Why::Timeout))).min_by_key(|(at, _)| *at)
     }
@@ -131,21 +132,28 @@ impl Life {
                 self.after_halt = next;
                 self.resume(now)
             }
-            (Running { since, .. }, RestartAsked { next }) => {
-                self.phase = Restarting { next, since, kill_at: Some(now.at + self.rules.grace * 3 / 4) };
-                vec![Effect::EndAgent(Order::Term)]
+            (Running { since, .. }, RestartAsked { next }) => self.end_agent(Then::Start(next), since, now),
+            (Running { since, .. }, AwayAsked) => self.end_agent(Then::StayAway, since, now),
+            (Waiting { .. }, AwayAsked) => {
+                self.phase = Away;
+                vec![]
             }
-            (Restarting { next, since, kill_at: Some(at) }, Due) if now.at >= at => {
-                self.phase = Restarting { next, since, kill_at: None };
+            (Away, BackAsked { next }) => self.restart(next, now),
+            (Restarting { then, since, kill_at: Some(at) }, Due) if now.at >= at => {
+                self.phase = Restarting { then, since, kill_at: None };
                 vec![Effect::EndAgent(Order::KillAgent)]
             }
-            (Restarting { next, since, .. }, Exited(end)) => {
+            (Restarting { then, since, .. }, Exited(end)) => {
                 let ran = now.at.saturating_duration_since(since);
                 self.last_code = end.code;
                 self.history.note_asked(end, ran, now);
                 self.health = Health::Healthy;
-                let told = Effect::TellExit { class: Class::Asked, end, ran };
-                [vec![told], self.restart(next, now)].concat()
+                let mut effects = vec![Effect::TellExit { class: Class::Asked, end, ran }];
+                match then {
+                    Then::Start(next) => effects.extend(self.restart(next, now)),
+                    Then::StayAway => self.phase = Away,
+                }
+                effects
             }
 
             (Telling { .. }, Notified) => self.finish(now),
@@ -154,16 +162,19 @@ impl Life {
             }
 
             (Clearing { .. } | Preparing { .. } | Starting { .. } | Running { .. }, StopAsked { sender })
-            | (Restarting { .. } | Waiting { .. } | Asking | Halted | Telling { .. }, StopAsked { sender }) => {
-                self.stop(sender, now)
-            }
+            | (
+                Restarting { .. } | Waiting { .. } | Asking | Halted | Away | Telling { .. },
+                StopAsked { sender },
+            ) => self.stop(sender, now),
             (Clearing { .. } | Preparing { .. } | Starting { .. } | Running { .. }, KillAsked)
-            | (Restarting { .. } | Waiting { .. } | Asking | Halted | Telling { .. }, KillAsked) => {
+            | (Restarting { .. } | Waiting { .. } | Asking | Halted | Away | Telling { .. }, KillAsked) => {
                 self.kill(now)
             }
             (Clearing { .. } | Preparing { .. } | Starting { .. }, TerminalGone | StopCalled)
             | (Running { .. } | Restarting { .. } | Waiting { .. }, TerminalGone | StopCalled)
-            | (Asking | Halted | Telling { .. }, TerminalGone | StopCalled) => self.stop_patiently(now),
+            | (Asking | Halted | Away | Telling { .. }, TerminalGone | StopCalled) => {
+                self.stop_patiently(now)
+            }
             (Stopping { .. }, event) => self.while_stopping(event, now),
 
             // Too early, too late, or not of interest; one row a phase.
@@ -173,10 +184,19 @@ impl Life {
             | (Starting { .. }, LeftoversGone | Prepared { .. } | Retry | RestartAsked { .. } | Quit | Notified | TreeGone | Due)
             | (Running { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Retry | Quit | Notified | TreeGone | Due)
             | (Waiting { .. } | Asking | Halted, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Notified | TreeGone | Due)
+            | (Clearing { .. } | Preparing { .. } | Starting { .. } | Asking | Halted | Restarting { .. } | Away | Telling { .. }, AwayAsked)
+            | (Clearing { .. } | Preparing { .. } | Starting { .. } | Running { .. } | Waiting { .. } | Asking | Halted | Restarting { .. } | Telling { .. }, BackAsked { .. })
+            // Whoever called for its place brings it back.
+            | (Away, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | RestartAsked { .. } | Quit | Notified | TreeGone | Due)
             | (Restarting { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Retry | RestartAsked { .. } | Quit | Notified | TreeGone | Due)
             | (Telling { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | RestartAsked { .. } | Quit | TreeGone | Due)
             | (Ended, _) => vec![],
         }
+    }
+
+    fn end_agent(&mut self, then: Then, since: Instant, now: Now) -> Vec<Effect> {
+        self.phase = Phase::Restarting { then, since, kill_at: Some(now.at + self.rules.grace * 3 / 4) };
+        vec![Effect::EndAgent(Order::Term)]
     }
 
     fn keep_clearing(&mut self, mut stop: Stop, now: Now) -> Vec<Effect> {

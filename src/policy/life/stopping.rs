@@ -80,6 +80,7 @@ impl Life {
             | Phase::Waiting { .. }
             | Phase::Asking
             | Phase::Halted
+            | Phase::Away
             | Phase::Telling { .. }
             | Phase::Stopping { .. }
             | Phase::Ended => (Agent::Gone, now.at),
@@ -133,6 +134,8 @@ impl Life {
             | Event::Exited(_)
             | Event::Retry
             | Event::RestartAsked { .. }
+            | Event::AwayAsked
+            | Event::BackAsked { .. }
             | Event::Quit
             | Event::Notified => vec![],
         };

@@ -13,6 +13,14 @@ pub enum Next {
     Continue,
 }
 
+/// What follows when an agent that was to end has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    Start(Next),
+    /// It comes back when it is called.
+    StayAway,
+}
+
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub numbers: Numbers,
@@ -55,12 +63,15 @@ pub enum Phase {
     /// A clean exit: the operator decides.
     Asking,
     Halted,
-    /// Somebody asked for another start: the agent is being ended, and until `kill_at` kindly.
+    /// Somebody asked for another start, or for its place: the agent is being ended, and until
+    /// `kill_at` kindly.
     Restarting {
-        next: Next,
+        then: Then,
         since: Instant,
         kill_at: Option<Instant>,
     },
+    /// It made room for somebody else in its conversation, who calls it back.
+    Away,
     /// Halted and about to end, once somebody has been told.
     Telling {
         until: Instant,
@@ -104,6 +115,11 @@ pub enum Event {
     Retry,
     /// A caller wants it started again, whether it runs or not.
     RestartAsked {
+        next: Next,
+    },
+    /// Somebody else needs its conversation: it is to end, and to stay away until it is called.
+    AwayAsked,
+    BackAsked {
         next: Next,
     },
     /// A caller wants everything dead.

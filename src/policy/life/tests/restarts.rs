@@ -127,3 +127,38 @@ fn a_kill_ends_the_patience_of_a_stop_and_a_second_one_changes_nothing() {
     assert_eq!(story.hears(Event::KillAsked), [Effect::Tree(Order::KillAll)]);
     assert_eq!(story.hears(Event::KillAsked), []);
 }
+
+#[test]
+fn an_agent_that_makes_room_stays_away_until_it_is_called() {
+    for next in [Next::Fresh, Next::Continue] {
+        let mut story = Story::runs(rules());
+        story.exits(1);
+        story.reaches_deadline();
+        story.passes(secs(3));
+        assert_eq!(story.hears(Event::AwayAsked), [Effect::EndAgent(Order::Term)]);
+        assert_eq!(story.armed(), Some((secs(6), Why::GraceOver)));
+        assert_eq!(story.reaches_deadline(), [Effect::EndAgent(Order::KillAgent)]);
+        let told = Effect::TellExit { class: Class::Asked, end: code(137), ran: secs(9) };
+        assert_eq!(story.only_hears(Event::Exited(code(137))), [told]);
+        assert_eq!((story.life.phase(), story.armed()), (&Phase::Away, None));
+        for others in [Event::Retry, Event::Quit, FRESH, Event::AwayAsked, Event::Due] {
+            assert_eq!(story.only_hears(others), [], "{others:?}");
+        }
+        assert_eq!(story.only_hears(Event::BackAsked { next }), [Effect::Spawn(next)]);
+        assert_eq!((story.life.restarts(), story.life.history().in_a_row()), (2, 1), "it counts as none");
+    }
+}
+
+#[test]
+fn one_that_waits_for_its_restart_makes_room_and_no_other_phase_does() {
+    for (phase, mut story, _) in every_phase(None) {
+        let before = story.life.phase().clone();
+        assert_eq!(story.only_hears(Event::AwayAsked), [], "{phase}");
+        let goes = phase == "waiting" || phase == "away";
+        assert_eq!(*story.life.phase() == Phase::Away, goes, "{phase}");
+        assert!(goes || *story.life.phase() == before, "{phase}");
+        if phase != "waiting" && phase != "away" {
+            assert_eq!(story.only_hears(Event::BackAsked { next: Next::Fresh }), [], "{phase}");
+        }
+    }
+}

@@ -21,6 +21,9 @@ pub(super) fn every_phase(timeout: Option<Duration>) -> Vec<(&'static str, Story
     preparing_again.reaches_deadline();
     let mut waiting = Story::runs(rules());
     waiting.exits(4);
+    let mut away = Story::runs(rules());
+    away.hears(Event::AwayAsked);
+    away.hears(Event::Exited(code(6)));
     let mut asking = Story::runs(rules());
     asking.exits(0);
     let no_retry = Numbers { no_retry: vec![5], ..Numbers::default() };
@@ -38,6 +41,7 @@ pub(super) fn every_phase(timeout: Option<Duration>) -> Vec<(&'static str, Story
         ("preparing", preparing, 0),
         ("preparing again", preparing_again, 3),
         ("waiting", waiting, 4),
+        ("away", away, 6),
         ("asking", asking, 0),
         ("halted", halted, 5),
         ("telling", telling, 5),
