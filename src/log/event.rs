@@ -64,6 +64,10 @@ names! {
     TriggerDeferred "trigger_deferred" Info,
     TriggerSent "trigger_sent" Info,
     AckReceived "ack_received" Info,
+    FallbackResumeStarted "fallback_resume_started" Warning,
+    FallbackResumeSucceeded "fallback_resume_succeeded" Info,
+    FallbackResumeFailed "fallback_resume_failed" Warning,
+    FallbackSpawnStarted "fallback_spawn_started" Warning,
     TriggerDelivered "trigger_delivered" Info,
     TriggerFailed "trigger_failed" Warning,
     ThreadBlocked "thread_blocked" Warning,
@@ -85,7 +89,7 @@ names! {
 
 /// Every key an event may carry. journald's field names are made from this list when agentsup is
 /// compiled, so a key that is not here would be in the file only.
-pub const KEYS: [&str; 58] = [
+pub const KEYS: [&str; 59] = [
     "action",
     "argv",
     "attempt",
@@ -143,6 +147,7 @@ pub const KEYS: [&str; 58] = [
     "uid",
     "vars",
     "wait_ms",
+    "way",
     "why",
 ];
 

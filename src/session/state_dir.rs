@@ -226,6 +226,11 @@ impl StateDir {
         self.path.join("supervisor").join(format!("{session}.triggers"))
     }
 
+    /// What the last call for a trigger printed.
+    pub fn call(&self, session: &str) -> PathBuf {
+        self.path.join("supervisor").join(format!("{session}.call"))
+    }
+
     pub fn log(&self, session: &str) -> PathBuf {
         self.path.join("logs").join(format!("{session}.log"))
     }

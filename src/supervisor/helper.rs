@@ -1,17 +1,22 @@
-//! Commands that agentsup runs beside the agent: `before_spawn` and `[halt] notify`. They get JSON
-//! on stdin, our stderr for what they print, and a session of their own.
+//! Commands that agentsup runs beside the agent: `before_spawn` and `[halt] notify`, which get JSON on
+//! stdin and our stderr for what they print; and calls into the agent's conversation, which get a
+//! text and a file. Each has a session of its own.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use crate::os::sink;
 use crate::os::spawn::{self, Env, Fds, Place, Signals, Spawning, Spec};
-use crate::session::program;
+use crate::session::{CallPlan, program};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     BeforeSpawn,
     Notify,
+    /// Carries a trigger.
+    Call,
 }
 
 pub struct Helper {
@@ -32,11 +37,32 @@ pub fn start(kind: Kind, command: &[String], told: &serde_json::Value, cwd: &Pat
         argv: &argv,
         env: Env::Inherit,
         cwd: Some(cwd),
-        place: Place::Detached { stdin: std::os::fd::AsFd::as_fd(&stdin), output: sink::stderr() },
+        place: Place::Detached { stdin: stdin.as_fd(), output: sink::stderr() },
         signals: Signals::AllDefault,
         fds: Fds::OnlyStdio,
         oom_score_adj: None,
     };
     let started = spawn::spawn(&spec).map_err(|e| e.to_string())?;
     Ok(Helper { pid: started.pid, kind, spawning: started })
+}
+
+/// In the agent's own place: its directory, its environment.
+pub fn call(plan: &CallPlan, text: &str, output: &File) -> Result<Helper, String> {
+    let cwd = &plan.cwd;
+    let program = program::find(&plan.argv[0], plan.env.get("PATH"), cwd).map_err(|e| e.to_string())?;
+    let stdin = spawn::pipe_holding(text.as_bytes()).map_err(|e| format!("pipe: {e}"))?;
+    let env: Vec<(OsString, OsString)> =
+        plan.env.vars.iter().map(|v| (v.name.clone(), v.value.clone())).collect();
+    let spec = Spec {
+        program: &program,
+        argv: &plan.argv,
+        env: Env::Exactly(&env),
+        cwd: Some(cwd),
+        place: Place::Detached { stdin: stdin.as_fd(), output: output.as_fd() },
+        signals: Signals::AllDefault,
+        fds: Fds::OnlyStdio,
+        oom_score_adj: None,
+    };
+    let started = spawn::spawn(&spec).map_err(|e| e.to_string())?;
+    Ok(Helper { pid: started.pid, kind: Kind::Call, spawning: started })
 }

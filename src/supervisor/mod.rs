@@ -58,7 +58,6 @@ mod streams;
 mod suspend;
 mod sweep;
 mod transcript;
-mod trigger_file;
 mod triggers;
 mod typing;
 mod viewers;

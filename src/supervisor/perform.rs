@@ -11,11 +11,11 @@ use super::helper::{self, Kind};
 use super::record::{self, Facts};
 use super::settings::Io;
 use super::sweep::Scope;
-use super::{Charge, Ending, Supervisor};
+use super::{Charge, Ending, Supervisor, now};
 use crate::log::{Event as LogEvent, Log, Name, Redactor};
 use crate::os::random;
 use crate::os::{procfs, signals};
-use crate::policy::crash::HaltReason;
+use crate::policy::crash::{Class, HaltReason};
 use crate::policy::life::{Effect, Event, Next, Phase};
 use crate::policy::stop::Order;
 use crate::session::program::{self, NotRunnable};
@@ -32,7 +32,12 @@ impl Supervisor {
             Effect::AbandonHelper => self.abandon_helper(),
             Effect::Spawn(next) => self.spawn(next),
             Effect::Ask => self.tell_ask(),
-            Effect::TellExit { class, end, ran } => self.tell_exit(class, end, ran),
+            Effect::TellExit { class, end, ran } => {
+                if matches!(class, Class::Transient | Class::Flapping | Class::Fatal) {
+                    self.bridge.triggers.agent_failed(now());
+                }
+                self.tell_exit(class, end, ran);
+            }
             Effect::TellRestart { class, wait, next } => self.tell_restart(class, wait, next),
             Effect::TellContinueFailed => self.log.record(LogEvent::new(Name::ContinueFailed)),
             Effect::TellHalt(reason) => self.tell_halt(reason),
@@ -119,7 +124,7 @@ impl Supervisor {
     }
 
     fn abandon_helper(&mut self) {
-        for helper in std::mem::take(&mut self.helpers) {
+        for helper in self.helpers.extract_if(.., |helper| helper.kind != Kind::Call) {
             if helper.kind == Kind::BeforeSpawn {
                 self.never_ran = true;
                 self.tally.count_spawn_failure("before_spawn took too long");
@@ -205,6 +210,7 @@ impl Supervisor {
             transcripts: plan.transcripts,
         });
         self.agent_confirms = plan.hooks.is_on;
+        self.bridge.in_turn = false;
         if plan.hooks.warning != self.told_hooks {
             if let Some(why) = &plan.hooks.warning {
                 self.console.tell(&format!("no hooks, so nothing that is sent will be confirmed: {why}"));

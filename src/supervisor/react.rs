@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::console::Typed;
-use super::helper::Kind;
+use super::helper::{Helper, Kind};
 use super::keys::{self, Choice};
 use super::settings::Io;
 use super::suspend::Suspending;
@@ -151,23 +151,35 @@ impl Supervisor {
         }
         if let Some(at) = self.helpers.iter().position(|h| h.pid == pid) {
             let helper = self.helpers.swap_remove(at);
-            let agreed = how == How::Code(0);
-            let (name, event) = match helper.kind {
-                Kind::BeforeSpawn => (Name::BeforeSpawn, Event::Prepared { agreed }),
-                Kind::Notify => (Name::Notify, Event::Notified),
-            };
-            self.log.record(LogEvent::new(name).with("pid", pid).with("code", how.exit_code()));
-            if !agreed {
-                self.tell_helper_failed(&helper, how);
-            }
-            if helper.kind == Kind::BeforeSpawn && !agreed {
-                self.tally.count_spawn_failure(format!("before_spawn refused it (code {})", how.exit_code()));
-                self.never_ran = true;
-            }
-            self.events.push_back(event);
+            self.on_helper_end(&helper, how);
             return true;
         }
         self.failed_children.remove(&pid)
+    }
+
+    fn on_helper_end(&mut self, helper: &Helper, how: How) {
+        let agreed = how == How::Code(0);
+        let told = |name| LogEvent::new(name).with("pid", helper.pid).with("code", how.exit_code());
+        match helper.kind {
+            Kind::Call => self.on_call_ended(helper.pid, how),
+            Kind::Notify => {
+                self.log.record(told(Name::Notify));
+                if !agreed {
+                    self.tell_helper_failed("the notify command failed", helper, how);
+                }
+                self.events.push_back(Event::Notified);
+            }
+            Kind::BeforeSpawn => {
+                self.log.record(told(Name::BeforeSpawn));
+                if !agreed {
+                    self.tell_helper_failed("before_spawn refused the spawn", helper, how);
+                    let why = format!("before_spawn refused it (code {})", how.exit_code());
+                    self.tally.count_spawn_failure(why);
+                    self.never_ran = true;
+                }
+                self.events.push_back(Event::Prepared { agreed });
+            }
+        }
     }
 
     fn on_agent_end(&mut self, how: How) {

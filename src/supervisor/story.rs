@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::helper::{Helper, Kind};
+use super::helper::Helper;
 use super::perform::start_name;
 use super::record::{self, RecordedExit};
 use super::settings::Io;
@@ -157,15 +157,12 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn tell_helper_failed(&mut self, helper: &Helper, how: How) {
+    pub(super) fn tell_helper_failed(&mut self, what: &str, helper: &Helper, how: How) {
         let why = match helper.spawning.outcome() {
             Err(error) => format!("it could not be run: {error}"),
             Ok(()) => format!("exit code {}", how.exit_code()),
         };
-        self.console.tell(&match helper.kind {
-            Kind::BeforeSpawn => format!("before_spawn refused the spawn ({why})"),
-            Kind::Notify => format!("the notify command failed ({why})"),
-        });
+        self.console.tell(&format!("{what} ({why})"));
     }
 
     /// The last words, with what could not be written where it belonged.

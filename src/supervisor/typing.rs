@@ -157,6 +157,7 @@ impl Supervisor {
                 self.trigger_prompted(prompt);
             }
             HookEvent::Stop => self.trigger_turn_ended(),
+            HookEvent::Other => self.agent_at_work(),
         }
         Ok(Answer::Now(Body::Ack(Ack {})))
     }

@@ -111,6 +111,7 @@ fn files(dir: &StateDir, session: &str, wanted: Wanted) -> Vec<PathBuf> {
     let mut files = vec![
         triggers.with_extension("triggers.new"),
         triggers,
+        dir.call(session),
         socket.with_extension("settings"),
         socket.with_extension("settings.new"),
         socket,

@@ -23,7 +23,6 @@ const LARGEST: u64 = 1 << 20;
 
 /// What the design names and does not work yet: refused, never ignored.
 const UNBUILT_TABLES: [&str; 4] = ["permission", "recovery", "rule", "watch"];
-const UNBUILT_TRIGGER_KEYS: [&str; 3] = ["crash_shortcut", "resume_attempts", "stale_after"];
 const UNBUILT_RUN_KEYS: [&str; 1] = ["watch"];
 
 #[derive(Debug, Default)]
@@ -165,7 +164,6 @@ fn plain_words(message: &str) -> String {
     let unbuilt: &[&str] = match () {
         _ if known.contains(&"policy") => &UNBUILT_TABLES,
         _ if known.contains(&"document") => &UNBUILT_RUN_KEYS,
-        _ if known.contains(&"max_defer") => &UNBUILT_TRIGGER_KEYS,
         _ => &[],
     };
     if unbuilt.contains(&key) {

@@ -28,6 +28,12 @@ pub struct Trigger {
     no_progress_turns: Option<u32>,
     #[serde(deserialize_with = "value::count")]
     identical_findings: Option<u32>,
+    #[serde(deserialize_with = "value::attempts")]
+    resume_attempts: Option<u32>,
+    #[serde(deserialize_with = "value::positive_duration")]
+    stale_after: Option<Duration>,
+    #[serde(deserialize_with = "value::count_within")]
+    crash_shortcut: Option<(u32, Duration)>,
 }
 
 impl Trigger {
@@ -42,12 +48,16 @@ impl Trigger {
             rate_per_minute: self.rate_per_minute.unwrap_or(default.rate_per_minute),
             no_progress_turns: self.no_progress_turns.unwrap_or(default.no_progress_turns),
             identical_findings: self.identical_findings.unwrap_or(default.identical_findings),
+            resume_attempts: self.resume_attempts.unwrap_or(default.resume_attempts),
+            stale_after: self.stale_after.unwrap_or(default.stale_after),
+            crash_shortcut: self.crash_shortcut.unwrap_or(default.crash_shortcut),
         }
     }
 
     /// Every key with its value, for `explain`.
-    pub fn shown(&self) -> [(&'static str, String); 8] {
+    pub fn shown(&self) -> [(&'static str, String); 11] {
         let numbers = self.numbers();
+        let (failures, within) = numbers.crash_shortcut;
         let waits: Vec<String> = numbers.retry_waits.iter().map(|wait| duration::show(*wait)).collect();
         [
             ("quiet", duration::show(numbers.quiet)),
@@ -58,6 +68,9 @@ impl Trigger {
             ("rate_per_minute", numbers.rate_per_minute.to_string()),
             ("no_progress_turns", numbers.no_progress_turns.to_string()),
             ("identical_findings", numbers.identical_findings.to_string()),
+            ("resume_attempts", numbers.resume_attempts.to_string()),
+            ("stale_after", duration::show(numbers.stale_after)),
+            ("crash_shortcut", format!("[{failures}, {:?}]", duration::show(within))),
         ]
     }
 
@@ -72,6 +85,9 @@ impl Trigger {
             "rate_per_minute" => self.rate_per_minute.is_some(),
             "no_progress_turns" => self.no_progress_turns.is_some(),
             "identical_findings" => self.identical_findings.is_some(),
+            "resume_attempts" => self.resume_attempts.is_some(),
+            "stale_after" => self.stale_after.is_some(),
+            "crash_shortcut" => self.crash_shortcut.is_some(),
             _ => false,
         }
     }

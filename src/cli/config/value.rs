@@ -237,6 +237,24 @@ fn within<'de, D: Deserializer<'de>>(from: D, most: u32) -> Result<u32, D::Error
     }
 }
 
+/// None at all may be meant.
+pub fn attempts<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let number = i64::deserialize(from)?;
+    match u32::try_from(number) {
+        Ok(number) if number <= 10 => Ok(Some(number)),
+        _ => Err(D::Error::custom(format!("{number} is out of range; expected 0 to 10"))),
+    }
+}
+
+/// So many within so long: `[3, "15m"]`. 0 is never.
+pub fn count_within<'de, D: Deserializer<'de>>(from: D) -> Result<Option<(u32, Duration)>, D::Error> {
+    let (count, Positive(within)) = <(i64, Positive)>::deserialize(from)?;
+    match u32::try_from(count) {
+        Ok(count) if count <= 1000 => Ok(Some((count, within))),
+        _ => Err(D::Error::custom(format!("{count} is out of range; expected 0 to 1000"))),
+    }
+}
+
 pub fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     within(from, 1000).map(Some)
 }

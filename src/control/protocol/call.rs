@@ -37,6 +37,9 @@ pub enum HookEvent {
     UserPromptSubmit,
     /// Its turn has ended.
     Stop,
+    /// Anything else: it lives.
+    #[serde(other)]
+    Other,
 }
 
 pub const LINES_BY_DEFAULT: u32 = 100;

@@ -84,6 +84,8 @@ codes! {
     AckTimeout "ACK_TIMEOUT",
     /// `trigger`: the agent does not take what is typed.
     WriteFailed "WRITE_FAILED",
+    /// `trigger`: not acknowledged, and a call into the conversation failed too.
+    ResumeFailed "RESUME_FAILED",
     /// `trigger`: too many within a minute, of this thread or in all.
     TriggerRateLimited "TRIGGER_RATE_LIMITED",
     /// `trigger`: the loop guard has blocked the thread, until an operator unblocks it.

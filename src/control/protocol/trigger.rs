@@ -16,6 +16,8 @@ pub enum TriggerState {
     Triggering,
     /// Enter was pressed.
     AwaitingAck,
+    /// Typing did not help: a call carries it, or the agent begins anew with it.
+    Fallback,
     Delivered,
     /// `code` says why.
     Failed,
@@ -32,6 +34,7 @@ impl TriggerState {
             TriggerState::Deferred => "deferred",
             TriggerState::Triggering => "triggering",
             TriggerState::AwaitingAck => "awaiting_ack",
+            TriggerState::Fallback => "fallback",
             TriggerState::Delivered => "delivered",
             TriggerState::Failed => "failed",
             TriggerState::Unknown => "unknown",
@@ -49,10 +52,13 @@ pub struct Trigger {
     pub state: TriggerState,
     /// Why it failed, or what holds it back.
     pub code: Option<Code>,
-    /// Who said that it arrived: `ack`, `progress`, `hook`, `heartbeat` or `marker`.
+    /// Who said that it arrived: `ack`, `progress`, `hook`, `heartbeat` or `marker`; or how it did when
+    /// typing had not helped: `resume`, `fork` or `spawn`.
     pub by: Option<String>,
-    /// How often Enter was pressed for it.
+    /// How often Enter was pressed for it, and how often it was carried otherwise.
     pub attempts: u32,
+    /// It went into a fork of the conversation, because a human was typing.
+    pub forked: bool,
     /// An operator had it typed whatever stood in the line.
     pub forced: bool,
     /// The agent acknowledged it when it had failed already.

@@ -10,6 +10,7 @@ const OPENS: &str = "[BRIDGE_TRIGGER";
 const CLOSES: &str = "[/BRIDGE_TRIGGER]";
 const LONGEST_NAME: usize = 64;
 const LONGEST_REASON: usize = 200;
+const LONGEST_SUBJECT: usize = 80;
 
 impl Asked {
     pub fn new(
@@ -42,6 +43,12 @@ impl Asked {
         let reason = self.reason.as_ref().map_or_else(String::new, |reason| format!(" reason={reason}"));
         let (head, text) = (self.head(), self.text.trim_end_matches('\n'));
         format!("{head}{reason}]\n{text}\n{CLOSES}")
+    }
+
+    /// How the text begins, on one line.
+    pub fn subject(&self) -> String {
+        let first = self.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        first.trim().chars().take(LONGEST_SUBJECT).collect()
     }
 
     fn head(&self) -> String {
@@ -85,6 +92,12 @@ pub fn check_name(what: &str, name: &str) -> Result<(), Refusal> {
             "`{what}`: expected 1 to {LONGEST_NAME} of A-Z a-z 0-9 . _ -, as in `build-7`"
         ))),
     }
+}
+
+/// An agent's own words, fit to be told to another one: a single line, nothing of what we look for.
+pub fn plain(words: &str) -> Option<String> {
+    let line: String = words.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect();
+    check_words("words", &line).is_ok().then_some(line)
 }
 
 fn check_words(what: &str, words: &str) -> Result<(), Refusal> {

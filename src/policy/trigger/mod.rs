@@ -3,22 +3,29 @@
 //!
 //! ```text
 //! queued → (deferred) → triggering → awaiting_ack → delivered
-//!    └──────────┴───────────┴─────────────┴───────→ failed
+//!               │                          ├──→ fallback ─┤
+//!               └──────────────────────────┘              ↓
+//!    (from anywhere) ─────────────────────────────────→ failed
 //! ```
 //!
 //! One trigger is under way at a time. A thread's triggers are served in the order in which they came.
 
+mod acks;
 pub mod envelope;
+mod fallback;
+mod flight;
+mod queue;
 mod threads;
 mod words;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+pub use fallback::Way;
 pub use words::*;
 
 use super::Now;
-use super::typing;
+use fallback::Errand;
 use threads::Threads;
 
 /// More that wait are a mistake of whoever sends them.
@@ -38,6 +45,10 @@ pub struct Triggers {
     flight: Option<Flight>,
     ended: VecDeque<Status>,
     threads: Threads,
+    /// The call that is under way instead of typing.
+    errand: Option<Errand>,
+    /// When the agent or a call failed, as far back as it matters.
+    failures: VecDeque<Instant>,
     /// Since when nothing could be typed that was to be.
     stalled: Option<Instant>,
     not_before: Option<Instant>,
@@ -65,6 +76,14 @@ struct Flight {
     sent: Option<Instant>,
     /// Retries that are used up.
     retries: usize,
+    /// Calls that were made for it.
+    calls: u32,
+}
+
+impl Flight {
+    fn new(asked: Asked, status: Status, step: Step) -> Flight {
+        Flight { asked, status, tries: 0, step, sent: None, retries: 0, calls: 0 }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,15 +97,36 @@ enum Step {
     Resting {
         until: Instant,
     },
+    /// The agent makes room, for a call or for a fresh start.
+    Ending {
+        until: Instant,
+        fresh: bool,
+    },
+    /// A call carries it.
+    Calling {
+        fork: bool,
+    },
+    /// The agent begins anew with it.
+    Spawning {
+        until: Instant,
+    },
 }
 
-/// What stands in the way of the next one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Obstacle {
-    NotRunning,
-    NotReady,
-    /// Until then, if nothing else happens; a draft stays until somebody sends it.
-    Operator(Option<Instant>),
+impl Step {
+    /// It was typed, and the agent that has it in its terminal is the one that must answer.
+    fn is_in_terminal(self) -> bool {
+        matches!(self, Step::Typing | Step::Awaiting { .. } | Step::Resting { .. })
+    }
+
+    /// How it arrived, if it was not by the terminal.
+    fn instead(self) -> Option<By> {
+        match self {
+            Step::Calling { fork: false } => Some(By::Resume),
+            Step::Calling { fork: true } => Some(By::Fork),
+            Step::Spawning { .. } => Some(By::Spawn),
+            Step::Typing | Step::Awaiting { .. } | Step::Resting { .. } | Step::Ending { .. } => None,
+        }
+    }
 }
 
 impl Triggers {
@@ -97,6 +137,8 @@ impl Triggers {
             flight: None,
             ended: VecDeque::new(),
             threads: Threads::default(),
+            errand: None,
+            failures: VecDeque::new(),
             stalled: None,
             not_before: None,
             wake: None,
@@ -115,13 +157,14 @@ impl Triggers {
 
     /// Whether [`turn`](Triggers::turn) could do something.
     pub fn has_work(&self) -> bool {
-        self.flight.is_some() || !self.queue.is_empty()
+        self.flight.is_some() || self.errand.is_some() || !self.queue.is_empty()
     }
 
     /// Whose acknowledgement is waited for now, if one is: its id.
     pub fn awaits(&self) -> Option<&str> {
         let flight = self.flight.as_ref().filter(|flight| flight.sent.is_some())?;
-        Some(&flight.status.id)
+        // A fork says nothing in the agent's own voice.
+        (flight.step != Step::Calling { fork: true }).then_some(flight.status.id.as_str())
     }
 
     /// The one that was last typed.
@@ -208,261 +251,8 @@ impl Triggers {
         if self.flight.is_none() {
             self.begin(world, now, &mut effects);
         }
+        self.see_to_errand(world, now, &mut effects);
         effects
-    }
-
-    fn begin(&mut self, world: &World, now: Now, effects: &mut Vec<Effect>) {
-        if let Some(at) = self.not_before.filter(|at| now.at < *at) {
-            self.wake = self.queue.front().map(|_| at);
-            return;
-        }
-        self.not_before = None;
-        let Some(obstacle) = self.obstacle(world, now.at) else {
-            self.stalled = None;
-            if let Some(next) = self.queue.pop_front() {
-                self.launch(next, effects);
-            }
-            return;
-        };
-        if let Some(at) = self.next_forced(obstacle) {
-            let next = self.queue.remove(at).expect("it was just found");
-            return self.launch(next, effects);
-        }
-        if self.queue.is_empty() {
-            self.stalled = None;
-            return;
-        }
-        let stalled = *self.stalled.get_or_insert(now.at);
-        self.give_up_late(obstacle, stalled, now, effects);
-        if let Obstacle::Operator(_) = obstacle {
-            self.defer(effects);
-        }
-        let free_at = match obstacle {
-            Obstacle::Operator(at) => at,
-            Obstacle::NotRunning | Obstacle::NotReady => None,
-        };
-        let max_defer = self.numbers.max_defer;
-        let late = self.queue.iter().map(|waiting| waiting.since.max(stalled) + max_defer);
-        self.wake = late.chain(free_at).min();
-    }
-
-    fn obstacle(&self, world: &World, now: Instant) -> Option<Obstacle> {
-        let quiet_at = world.last_key.map(|key| key + self.numbers.quiet).filter(|at| now < *at);
-        match () {
-            _ if !world.is_running => Some(Obstacle::NotRunning),
-            _ if !world.is_ready => Some(Obstacle::NotReady),
-            _ if world.has_draft => Some(Obstacle::Operator(None)),
-            _ => quiet_at.map(|at| Obstacle::Operator(Some(at))),
-        }
-    }
-
-    /// The first that an operator at work does not hold back, and that overtakes nobody of its thread.
-    fn next_forced(&self, obstacle: Obstacle) -> Option<usize> {
-        let Obstacle::Operator(_) = obstacle else { return None };
-        let is_first = |at: usize| {
-            let thread = &self.queue[at].asked.thread;
-            self.queue.iter().take(at).all(|before| before.asked.thread != *thread)
-        };
-        (0..self.queue.len()).find(|at| self.queue[*at].asked.force && is_first(*at))
-    }
-
-    fn launch(&mut self, next: Waiting, effects: &mut Vec<Effect>) {
-        let Waiting { asked, mut status, tries, .. } = next;
-        status.state = State::Triggering;
-        self.last = Some(status.id.clone());
-        self.counts.attempts += 1;
-        effects.push(Effect::Type { text: asked.envelope(), force: asked.force });
-        self.flight =
-            Some(Flight { asked, status, tries: tries + 1, step: Step::Typing, sent: None, retries: 0 });
-    }
-
-    fn defer(&mut self, effects: &mut Vec<Effect>) {
-        for waiting in self.queue.iter_mut().filter(|waiting| waiting.status.state == State::Queued) {
-            waiting.status.state = State::Deferred;
-            self.counts.deferred += 1;
-            effects.push(Effect::Tell(News::Deferred(waiting.status.id.clone())));
-        }
-    }
-
-    fn give_up_late(&mut self, obstacle: Obstacle, stalled: Instant, now: Now, effects: &mut Vec<Effect>) {
-        let failure = match obstacle {
-            Obstacle::Operator(_) => Failure::DeferTimeout,
-            Obstacle::NotRunning => Failure::NotRunning,
-            Obstacle::NotReady => Failure::NotReady,
-        };
-        let max_defer = self.numbers.max_defer;
-        let is_late = |waiting: &Waiting| now.at >= waiting.since.max(stalled) + max_defer;
-        let (late, rest): (Vec<Waiting>, Vec<Waiting>) = self.queue.drain(..).partition(is_late);
-        self.queue = rest.into();
-        for waiting in late {
-            self.end(waiting.status, State::Failed(failure), now, effects);
-        }
-    }
-
-    fn go_on(&mut self, mut flight: Flight, world: &World, now: Now, effects: &mut Vec<Effect>) {
-        if !world.is_running && flight.sent.is_some() {
-            // It may or may not have taken it; a second copy could be one too many.
-            return self.end(flight.status, State::Failed(Failure::NotRunning), now, effects);
-        }
-        match flight.step {
-            // The typing tells of its end.
-            Step::Typing => {}
-            Step::Awaiting { until } if now.at < until => self.wake = Some(until),
-            Step::Awaiting { .. } => {
-                self.counts.timeouts += 1;
-                let Some(wait) = self.numbers.retry_waits.get(flight.retries) else {
-                    return self.end(flight.status, State::Failed(Failure::AckTimeout), now, effects);
-                };
-                flight.step = Step::Resting { until: now.at + *wait };
-                flight.retries += 1;
-                return self.go_on(flight, world, now, effects);
-            }
-            Step::Resting { until } if now.at < until => self.wake = Some(until),
-            Step::Resting { .. } => {
-                self.counts.retries += 1;
-                let touched = world.last_key.max(flight.sent) != flight.sent;
-                if !world.has_draft && !touched && (world.stands)() {
-                    flight.step = Step::Typing;
-                    effects.push(Effect::PressEnter);
-                } else {
-                    let until = now.at + self.numbers.ack_timeout;
-                    flight.step = Step::Awaiting { until };
-                    self.wake = Some(until);
-                }
-            }
-        }
-        self.flight = Some(flight);
-    }
-
-    /// What was to be typed has been, or not.
-    pub fn typed(&mut self, typed: Typed, now: Now) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        let Some(mut flight) = self.flight.take_if(|flight| flight.step == Step::Typing) else {
-            // Acknowledged in the meantime.
-            return effects;
-        };
-        let refusal = match typed {
-            Ok(()) => {
-                flight.status.attempts += 1;
-                flight.status.state = State::AwaitingAck;
-                flight.sent = Some(now.at);
-                flight.step = Step::Awaiting { until: now.at + self.numbers.ack_timeout };
-                let news = News::Sent(flight.status.id.clone(), flight.status.attempts);
-                effects.push(Effect::Tell(news));
-                self.flight = Some(flight);
-                return effects;
-            }
-            Err(refusal) => refusal,
-        };
-        if flight.sent.is_some() {
-            // Another Enter that could not be pressed: the first one may still be answered.
-            flight.step = Step::Awaiting { until: now.at + self.numbers.ack_timeout };
-            self.flight = Some(flight);
-            return effects;
-        }
-        let failure = match refusal {
-            typing::Refusal::NotRunning
-            | typing::Refusal::NotReady
-            | typing::Refusal::OperatorBusy
-            | typing::Refusal::TooMany
-                if flight.tries < MOST_TRIES =>
-            {
-                // Nothing of it was typed: back to its place.
-                let Flight { asked, mut status, tries, .. } = flight;
-                status.state = State::Queued;
-                self.not_before = Some(now.at + BREATH);
-                self.queue.push_front(Waiting { asked, status, since: now.at, tries });
-                return effects;
-            }
-            typing::Refusal::LineTooLong { .. } => Failure::LineTooLong,
-            typing::Refusal::NotShown => Failure::NotShown,
-            typing::Refusal::InputFull
-            | typing::Refusal::NotRunning
-            | typing::Refusal::NotReady
-            | typing::Refusal::OperatorBusy
-            | typing::Refusal::TooMany => Failure::WriteFailed,
-            typing::Refusal::EndedMeanwhile => Failure::NotRunning,
-        };
-        self.end(flight.status, State::Failed(failure), now, &mut effects);
-        effects
-    }
-
-    /// The agent says that it has the trigger. `None` when there is none that it could mean.
-    pub fn acked(&mut self, whom: For, by: By, now: Now) -> Option<Vec<Effect>> {
-        let mut effects = Vec::new();
-        let is_it = |flight: &mut Flight| match whom {
-            For::Id(id) => flight.status.id == id,
-            // Before the Enter it can only be the thread's last one that is meant.
-            For::Thread(thread) => flight.status.thread == thread && flight.sent.is_some(),
-        };
-        if let Some(flight) = self.flight.take_if(is_it) {
-            self.deliver(flight.status, by, now, &mut effects);
-            return Some(effects);
-        }
-        let For::Id(id) = whom else { return None };
-        // It was typed by a supervisor of before, or the agent knows of it from elsewhere.
-        if let Some(at) = self.queue.iter().position(|waiting| waiting.status.id == id) {
-            let waiting = self.queue.remove(at).expect("it was just found");
-            self.deliver(waiting.status, by, now, &mut effects);
-            return Some(effects);
-        }
-        let ended = self.ended.iter_mut().find(|status| status.id == id)?;
-        if let State::Failed(_) = ended.state {
-            ended.acked_late = true;
-            effects.push(Effect::Tell(News::Acked { id: id.to_owned(), by, late: true }));
-        }
-        Some(effects)
-    }
-
-    /// A sign of the agent itself, by a heartbeat or in its output, behind the Enter.
-    pub fn acked_in_flight(&mut self, by: By, now: Now) -> Vec<Effect> {
-        let id = self.awaits().map(str::to_owned);
-        id.and_then(|id| self.acked(For::Id(&id), by, now)).unwrap_or_default()
-    }
-
-    /// The agent says which prompt it was given. Another one proves nothing; that of a trigger which
-    /// was given up proves that it came late.
-    pub fn prompt_taken(&mut self, prompt: Option<&str>, now: Now) -> Vec<Effect> {
-        let Some(prompt) = prompt else { return self.acked_in_flight(By::Hook, now) };
-        let is_in = |status: &&Status| envelope::is_in(prompt, &status.id, &status.thread);
-        let typed = |status: &&Status| status.attempts > 0 && !matches!(status.state, State::Delivered(_));
-        let id = self.all().rev().filter(typed).find(is_in).map(|status| status.id.clone());
-        id.and_then(|id| self.acked(For::Id(&id), By::Hook, now)).unwrap_or_default()
-    }
-
-    /// The agent's turn has ended.
-    pub fn turn_ended(&mut self, now: Now) -> Vec<Effect> {
-        let blocked = self.threads.turn_ended(&self.numbers);
-        self.after_guard(blocked, now)
-    }
-
-    /// The agent gets on with a thread. The thread of an id that is not known is none.
-    pub fn progress(&mut self, whom: For, finding: Option<&str>, now: Now) -> Option<Vec<Effect>> {
-        let thread = match whom {
-            For::Id(id) => self.status(id)?.thread.clone(),
-            For::Thread(thread) => thread.to_owned(),
-        };
-        let mut effects = self.acked(whom, By::Progress, now).unwrap_or_default();
-        let blocked = self.threads.progress(&thread, finding, &self.numbers);
-        effects.extend(self.after_guard(blocked, now));
-        Some(effects)
-    }
-
-    fn after_guard(&mut self, blocked: Option<(String, Guard)>, now: Now) -> Vec<Effect> {
-        let Some((thread, why)) = blocked else { return Vec::new() };
-        let mut effects = vec![Effect::Tell(News::Blocked { thread: thread.clone(), why })];
-        let is_of_it = |waiting: &Waiting| waiting.asked.thread == thread;
-        let (out, rest): (Vec<Waiting>, Vec<Waiting>) = self.queue.drain(..).partition(is_of_it);
-        self.queue = rest.into();
-        for waiting in out {
-            self.end(waiting.status, State::Failed(Failure::ThreadBlocked), now, &mut effects);
-        }
-        effects
-    }
-
-    /// False when the thread was not blocked.
-    pub fn unblock(&mut self, thread: &str) -> bool {
-        self.threads.unblock(thread)
     }
 
     /// `None` when it is too late: it was typed, or has ended.

@@ -85,6 +85,11 @@ impl Threads {
         }
     }
 
+    /// What was found last in a thread.
+    pub fn finding(&self, thread: &str) -> Option<&str> {
+        self.each.get(thread)?.finding.as_deref()
+    }
+
     pub fn delivered(&mut self, thread: &str) {
         self.active = Some(thread.to_owned());
     }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::fallback::Way;
 use crate::policy::typing;
 
 /// `[trigger]` of the config file.
@@ -19,6 +20,12 @@ pub struct Numbers {
     pub rate_per_minute: u32,
     pub no_progress_turns: u32,
     pub identical_findings: u32,
+    /// Calls for one trigger that typing did not deliver; 0: none, and no fresh start either.
+    pub resume_attempts: u32,
+    /// A conversation whose agent was not heard of for so long is not resumed.
+    pub stale_after: Duration,
+    /// Nor is one after so many failures within that time; 0: however many.
+    pub crash_shortcut: (u32, Duration),
 }
 
 impl Default for Numbers {
@@ -32,6 +39,9 @@ impl Default for Numbers {
             rate_per_minute: 6,
             no_progress_turns: 20,
             identical_findings: 3,
+            resume_attempts: 2,
+            stale_after: Duration::from_secs(12 * 60 * 60),
+            crash_shortcut: (3, Duration::from_secs(15 * 60)),
         }
     }
 }
@@ -73,11 +83,45 @@ pub enum State {
     /// Being typed.
     Triggering,
     AwaitingAck,
+    /// Not by typing any more.
+    FallingBack,
     Delivered(By),
     Failed(Failure),
 }
 
+/// How a trigger can end, each by the name that is kept and told.
+const ENDS: [(&str, State); 19] = [
+    ("ack", State::Delivered(By::Ack)),
+    ("progress", State::Delivered(By::Progress)),
+    ("hook", State::Delivered(By::Hook)),
+    ("heartbeat", State::Delivered(By::Heartbeat)),
+    ("marker", State::Delivered(By::Marker)),
+    ("resume", State::Delivered(By::Resume)),
+    ("fork", State::Delivered(By::Fork)),
+    ("spawn", State::Delivered(By::Spawn)),
+    ("defer_timeout", State::Failed(Failure::DeferTimeout)),
+    ("ack_timeout", State::Failed(Failure::AckTimeout)),
+    ("not_running", State::Failed(Failure::NotRunning)),
+    ("not_ready", State::Failed(Failure::NotReady)),
+    ("not_shown", State::Failed(Failure::NotShown)),
+    ("line_too_long", State::Failed(Failure::LineTooLong)),
+    ("write_failed", State::Failed(Failure::WriteFailed)),
+    ("thread_blocked", State::Failed(Failure::ThreadBlocked)),
+    ("cancelled", State::Failed(Failure::Cancelled)),
+    ("resume_failed", State::Failed(Failure::ResumeFailed)),
+    ("spawn_failed", State::Failed(Failure::SpawnFailed)),
+];
+
 impl State {
+    /// `None` while it has not ended.
+    pub fn end_name(self) -> Option<&'static str> {
+        ENDS.iter().find(|(_, state)| *state == self).map(|(name, _)| *name)
+    }
+
+    pub fn of_end(name: &str) -> Option<State> {
+        ENDS.iter().find(|(known, _)| *known == name).map(|(_, state)| *state)
+    }
+
     pub fn is_final(self) -> bool {
         matches!(self, State::Delivered(_) | State::Failed(_))
     }
@@ -91,6 +135,12 @@ pub enum By {
     Hook,
     Heartbeat,
     Marker,
+    /// It went into the conversation by a call of its own.
+    Resume,
+    /// Into a fork of the conversation.
+    Fork,
+    /// The agent began anew with it.
+    Spawn,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +157,10 @@ pub enum Failure {
     WriteFailed,
     ThreadBlocked,
     Cancelled,
+    /// Neither typing nor a call delivered it.
+    ResumeFailed,
+    /// The agent that was to begin anew with it did not come up.
+    SpawnFailed,
 }
 
 /// What is known of one trigger.
@@ -116,6 +170,8 @@ pub struct Status {
     pub thread: String,
     pub reason: Option<String>,
     pub force: bool,
+    /// How the text begins.
+    pub subject: String,
     /// Of the text, to know another one by.
     pub gist: u64,
     pub state: State,
@@ -136,6 +192,7 @@ impl Status {
             thread: asked.thread.clone(),
             reason: asked.reason.clone(),
             force: asked.force,
+            subject: asked.subject(),
             gist: asked.gist(),
             state: State::Queued,
             attempts: 0,
@@ -161,14 +218,45 @@ pub struct Left {
 /// What the agent and its terminal are like at this moment.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
-    pub is_running: bool,
+    pub agent: Agent,
     /// It has its line of input on the screen, or nobody knows how that would show.
     pub is_ready: bool,
     /// Somebody's draft stands in the line.
     pub has_draft: bool,
+    /// It is paused, or about to end.
+    pub is_held: bool,
+    /// It says that it is in the middle of a turn.
+    pub is_working: bool,
+    /// It tells by itself which prompt it was given.
+    pub confirms: bool,
+    /// When it was last heard of, in seconds since 1970.
+    pub heard_at: u64,
     pub last_key: Option<Instant>,
     /// Whether what was typed last stands in the line still, as far as the screen shows. Dear to find.
     pub stands: &'a dyn Fn() -> bool,
+    /// What can be done for its conversation. Dear to find.
+    pub can: &'a dyn Fn() -> Can,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agent {
+    Up,
+    /// Being started.
+    Coming,
+    /// It made room, and waits to be called back.
+    Away,
+    Down,
+}
+
+/// What an agent's own commands can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Can {
+    /// A call in its conversation.
+    pub resume: bool,
+    /// A call in a fork of it.
+    pub fork: bool,
+    /// A fresh start with a prompt.
+    pub spawn: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,6 +268,19 @@ pub enum Effect {
     },
     /// An Enter alone; the same tells of its end.
     PressEnter,
+    /// The agent is to end and to stay away; that is asked for, and counts as none.
+    MakeRoom,
+    /// A call carries the text; [`call_ended`](super::Triggers::call_ended) tells of its end.
+    Call {
+        text: String,
+        fork: bool,
+    },
+    /// The call takes too long.
+    EndCall,
+    /// The agent that made room returns to its conversation.
+    ComeBack,
+    /// The agent that made room begins anew, with [`prompt`](super::Triggers::prompt).
+    BeginAnew,
     Tell(News),
 }
 
@@ -194,6 +295,7 @@ pub enum News {
         by: By,
         late: bool,
     },
+    FallsBack(String, Way),
     Ended(String),
     Blocked {
         thread: String,

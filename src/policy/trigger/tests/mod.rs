@@ -3,23 +3,33 @@ use std::cell::Cell;
 use super::*;
 use crate::policy::typing::Refusal as NotTyped;
 
+mod fallback;
 mod guards;
 mod properties;
 mod table;
+
+const EPOCH: u64 = 1_700_000_000;
 
 /// Owns the time and the world, and remembers what was done.
 struct Life {
     triggers: Triggers,
     now: Instant,
     began: Instant,
-    is_running: bool,
+    agent: Agent,
     is_ready: bool,
     has_draft: bool,
     last_key: Option<Instant>,
+    is_held: bool,
+    is_working: bool,
+    confirms: bool,
+    heard_at: u64,
+    can: Can,
     stands: Cell<bool>,
     asked_screen: Cell<u32>,
     /// Texts, and `<Enter>` for an Enter alone, in order.
     typed: Vec<String>,
+    /// What else was done: `room`, `call`, `fork`, `end call`, `back`, `anew`.
+    done: Vec<&'static str>,
     news: Vec<News>,
 }
 
@@ -30,19 +40,25 @@ impl Life {
             triggers: Triggers::new(Numbers { rate_per_minute: 1000, ..Numbers::default() }),
             now,
             began: now,
-            is_running: true,
+            agent: Agent::Up,
             is_ready: true,
             has_draft: false,
             last_key: None,
+            is_held: false,
+            is_working: false,
+            confirms: true,
+            heard_at: EPOCH,
+            can: Can::default(),
             stands: Cell::new(false),
             asked_screen: Cell::new(0),
             typed: Vec::new(),
+            done: Vec::new(),
             news: Vec::new(),
         }
     }
 
     fn time(&self) -> Now {
-        Now { at: self.now, epoch: 1_700_000_000 + (self.now - self.began).as_secs() }
+        Now { at: self.now, epoch: EPOCH + (self.now - self.began).as_secs() }
     }
 
     fn asked(id: &str, thread: &str, force: bool) -> Asked {
@@ -60,11 +76,16 @@ impl Life {
             self.stands.get()
         };
         let world = World {
-            is_running: self.is_running,
+            agent: self.agent,
             is_ready: self.is_ready,
             has_draft: self.has_draft,
+            is_held: self.is_held,
+            is_working: self.is_working,
+            confirms: self.confirms,
+            heard_at: self.heard_at,
             last_key: self.last_key,
             stands: &stands,
+            can: &|| self.can,
         };
         let now = self.time();
         let effects = self.triggers.turn(&world, now);
@@ -82,12 +103,17 @@ impl Life {
                     assert!(!self.has_draft, "an Enter into somebody's draft");
                     self.typed.push("<Enter>".into());
                 }
+                Effect::MakeRoom => self.done.push("room"),
+                Effect::Call { fork, .. } => self.done.push(if fork { "fork" } else { "call" }),
+                Effect::EndCall => self.done.push("end call"),
+                Effect::ComeBack => self.done.push("back"),
+                Effect::BeginAnew => self.done.push("anew"),
                 Effect::Tell(news) => self.news.push(news),
             }
         }
     }
 
-    fn done(&mut self, typed: Typed) {
+    fn typing_ends(&mut self, typed: Typed) {
         let effects = self.triggers.typed(typed, self.time());
         self.take(effects);
         self.turn();
@@ -97,7 +123,7 @@ impl Life {
     fn sent(&mut self, id: &str) {
         self.ask(id, "t");
         assert_eq!(self.state(id), State::Triggering);
-        self.done(Ok(()));
+        self.typing_ends(Ok(()));
         assert_eq!(self.state(id), State::AwaitingAck);
     }
 

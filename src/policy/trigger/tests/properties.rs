@@ -8,7 +8,10 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Happens {
-    Asked { thread: u8, force: bool },
+    Asked {
+        thread: u8,
+        force: bool,
+    },
     Typed(u8),
     Acked(usize),
     ThreadAcked(u8),
@@ -21,7 +24,14 @@ enum Happens {
     Key,
     Draft(bool),
     Stands(bool),
-    Runs(bool),
+    Runs(Agent),
+    MadeRoom,
+    Called(bool),
+    Can(bool, bool, bool),
+    Works(bool),
+    AtWork,
+    /// Another one takes over.
+    SupervisorEnds,
     Ready(bool),
     Passes(u64),
 }
@@ -43,7 +53,13 @@ fn happens() -> impl Strategy<Value = Happens> {
         2 => Just(Happens::Key),
         2 => mostly(1).prop_map(Happens::Draft),
         1 => mostly(1).prop_map(Happens::Stands),
-        1 => mostly(4).prop_map(Happens::Runs),
+        1 => prop_oneof![4 => Just(Agent::Up), 1 => Just(Agent::Coming), 1 => Just(Agent::Down)].prop_map(Happens::Runs),
+        4 => Just(Happens::MadeRoom),
+        4 => any::<bool>().prop_map(Happens::Called),
+        1 => any::<(bool, bool, bool)>().prop_map(|(resume, fork, spawn)| Happens::Can(resume, fork, spawn)),
+        1 => mostly(1).prop_map(Happens::Works),
+        1 => Just(Happens::AtWork),
+        1 => Just(Happens::SupervisorEnds),
         1 => mostly(4).prop_map(Happens::Ready),
         8 => (0u64..30_000).prop_map(Happens::Passes),
     ]
@@ -52,7 +68,7 @@ fn happens() -> impl Strategy<Value = Happens> {
 /// What is being typed, as the typing itself would know it.
 fn outcome(pick: u8, life: &Life) -> Typed {
     match pick {
-        _ if !life.is_running => Err(NotTyped::EndedMeanwhile),
+        _ if life.agent != Agent::Up => Err(NotTyped::EndedMeanwhile),
         0 => Err(NotTyped::InputFull),
         1 => Err(NotTyped::TooMany),
         2 if life.has_draft => Err(NotTyped::OperatorBusy),
@@ -63,7 +79,12 @@ fn outcome(pick: u8, life: &Life) -> Typed {
 struct Story {
     life: Life,
     threads: Vec<String>,
+    /// That earlier supervisors saw.
+    ends: u64,
     is_typing: bool,
+    is_calling: bool,
+    /// The agent was told to make room.
+    is_ending: bool,
     /// How often the text of each was handed over.
     pasted: BTreeMap<String, u32>,
     seen: usize,
@@ -77,7 +98,10 @@ impl Story {
         Story {
             life,
             threads: Vec::new(),
+            ends: 0,
             is_typing: false,
+            is_calling: false,
+            is_ending: false,
             pasted: BTreeMap::new(),
             seen: 0,
             order: Vec::new(),
@@ -146,7 +170,23 @@ impl Story {
             Happens::Draft(stands) if !self.is_typing => self.life.has_draft = stands,
             Happens::Key | Happens::Draft(_) => {}
             Happens::Stands(stands) => self.life.stands.set(stands),
-            Happens::Runs(runs) => self.life.is_running = runs,
+            // One that made room comes back when it is called, and not before.
+            Happens::Runs(agent) if self.life.agent != Agent::Away => self.life.agent = agent,
+            Happens::Runs(_) => {}
+            Happens::MadeRoom => self.make_room(),
+            Happens::Called(succeeded) if self.is_calling => {
+                self.is_calling = false;
+                let effects = self.life.triggers.call_ended(succeeded, now);
+                self.life.take(effects);
+            }
+            Happens::Called(_) => {}
+            Happens::SupervisorEnds => self.take_over(),
+            Happens::Can(resume, fork, spawn) => self.life.can = Can { resume, fork, spawn },
+            Happens::Works(works) => self.life.is_working = works,
+            Happens::AtWork => {
+                let effects = self.life.triggers.at_work(self.life.stands.get(), now);
+                self.life.take(effects);
+            }
             Happens::Ready(ready) => self.life.is_ready = ready,
             Happens::Passes(ms) => self.life.now += Duration::from_millis(ms),
         }
@@ -166,16 +206,67 @@ impl Story {
             self.order.push(id.parse().expect("a number"));
         }
         self.seen = self.life.typed.len();
+        for done in std::mem::take(&mut self.life.done) {
+            match done {
+                "room" => {
+                    assert!(!self.life.has_draft, "a human's terminal is taken away");
+                    self.is_ending = true;
+                }
+                "call" | "fork" => {
+                    assert!(!std::mem::replace(&mut self.is_calling, true), "two calls at once");
+                    assert_eq!(done == "call", self.life.agent == Agent::Away, "two writers");
+                }
+                "back" | "anew" => {
+                    assert!(self.life.agent == Agent::Away && (done == "anew" || !self.is_calling));
+                    self.life.agent = Agent::Up;
+                    self.life.turn();
+                    return self.look();
+                }
+                _ => assert!(self.is_calling),
+            }
+        }
+    }
+
+    /// All that the file would tell the next supervisor.
+    fn take_over(&mut self) {
+        let old = &self.life.triggers;
+        let all: Vec<(Asked, Status)> =
+            old.kept().map(|(asked, status)| (asked.clone(), status.clone())).collect();
+        let (waiting, under_way): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(_, status)| matches!(status.state, State::Queued | State::Deferred));
+        let left = |all: Vec<(Asked, Status)>| {
+            all.into_iter().map(|(asked, status)| (asked, status.accepted_at)).collect()
+        };
+        let ended = old.all().filter(|status| status.state.is_final()).cloned().collect();
+        let blocked = old.blocked().map(str::to_owned).collect();
+        let left = Left { waiting: left(waiting), under_way: left(under_way), ended, blocked };
+        self.ends += old.counts.delivered + old.counts.failed;
+        self.life.triggers = Triggers::new(old.numbers.clone());
+        let effects = self.life.triggers.restore(left, self.life.time());
+        self.life.take(effects);
+        (self.is_typing, self.is_calling, self.is_ending) = (false, false, false);
+        self.life.agent = Agent::Coming;
+        self.life.has_draft = false;
+    }
+
+    fn make_room(&mut self) {
+        if std::mem::take(&mut self.is_ending) && self.life.agent == Agent::Up {
+            self.life.agent = Agent::Away;
+        }
     }
 
     fn finish(&mut self) {
-        self.life.is_running = true;
+        if self.life.agent != Agent::Away {
+            self.life.agent = Agent::Up;
+        }
         self.life.is_ready = true;
         self.life.has_draft = false;
         self.life.turn();
         self.look();
         for _ in 0..2000 {
             match (self.is_typing, self.life.triggers.wake()) {
+                _ if self.is_ending => self.happen(Happens::MadeRoom),
+                _ if self.is_calling => self.happen(Happens::Called(true)),
                 (true, _) => self.happen(Happens::Typed(7)),
                 (false, Some(at)) => {
                     self.life.now = self.life.now.max(at);
@@ -202,7 +293,8 @@ proptest! {
         }
         // From here on nothing new happens: each has its own time, and no more.
         let numbers = told.life.triggers.numbers().clone();
-        let each = numbers.max_defer + numbers.ack_timeout * 3 + Duration::from_secs(6 + 10);
+        let in_turn = Duration::from_secs(30 * 60);
+        let each = numbers.max_defer + numbers.ack_timeout * 3 + in_turn + Duration::from_secs(6 + 10 + 120);
         let (began, left) = (told.life.now, told.life.triggers.kept().count() as u32);
         told.finish();
         prop_assert!(!told.life.triggers.has_work(), "all of them come to an end");
@@ -219,8 +311,10 @@ proptest! {
         for (id, status) in told.pasted.keys().map(|id| (id, told.life.triggers.status(id).unwrap())) {
             let sent = told.life.news.iter().filter(|news| **news == News::Sent(id.clone(), 1)).count();
             prop_assert!(sent <= 1, "pasted twice");
-            prop_assert!(sent == 1 || status.attempts == 0);
+            let carried = told.life.news.iter().any(|news| matches!(news, News::FallsBack(of, _) if of == id));
+            prop_assert!(sent == 1 || carried || status.attempts == 0);
         }
-        prop_assert!(told.life.triggers.counts.delivered + told.life.triggers.counts.failed == told.threads.len() as u64);
+        let counts = told.life.triggers.counts;
+        prop_assert_eq!(told.ends + counts.delivered + counts.failed, told.threads.len() as u64);
     }
 }

@@ -12,7 +12,7 @@ fn every_way_leads_to_its_end() {
         (
             "queued while no agent runs",
             |l| {
-                l.is_running = false;
+                l.agent = Agent::Down;
                 l.ask("a", "t")
             },
             State::Queued,
@@ -139,7 +139,7 @@ fn every_way_leads_to_its_end() {
         (
             "no agent for all of it",
             |l| {
-                l.is_running = false;
+                l.agent = Agent::Down;
                 l.ask("a", "t");
                 l.pass(60)
             },
@@ -158,7 +158,7 @@ fn every_way_leads_to_its_end() {
             "the agent dies while awaited",
             |l| {
                 l.sent("a");
-                l.is_running = false;
+                l.agent = Agent::Down;
                 l.turn()
             },
             failed(Failure::NotRunning),
@@ -167,7 +167,7 @@ fn every_way_leads_to_its_end() {
             "the agent dies while it is typed",
             |l| {
                 l.ask("a", "t");
-                l.done(Err(NotTyped::EndedMeanwhile))
+                l.typing_ends(Err(NotTyped::EndedMeanwhile))
             },
             failed(Failure::NotRunning),
         ),
@@ -175,7 +175,7 @@ fn every_way_leads_to_its_end() {
             "a line is too long",
             |l| {
                 l.ask("a", "t");
-                l.done(Err(NotTyped::LineTooLong { line: 1 }))
+                l.typing_ends(Err(NotTyped::LineTooLong { line: 1 }))
             },
             failed(Failure::LineTooLong),
         ),
@@ -183,7 +183,7 @@ fn every_way_leads_to_its_end() {
             "the agent does not read",
             |l| {
                 l.ask("a", "t");
-                l.done(Err(NotTyped::InputFull))
+                l.typing_ends(Err(NotTyped::InputFull))
             },
             failed(Failure::WriteFailed),
         ),
@@ -192,7 +192,7 @@ fn every_way_leads_to_its_end() {
             |l| {
                 l.ask("a", "t");
                 l.has_draft = true;
-                l.done(Err(NotTyped::OperatorBusy));
+                l.typing_ends(Err(NotTyped::OperatorBusy));
                 l.pass(1)
             },
             State::Deferred,
@@ -201,7 +201,7 @@ fn every_way_leads_to_its_end() {
             "and went again",
             |l| {
                 l.ask("a", "t");
-                l.done(Err(NotTyped::OperatorBusy));
+                l.typing_ends(Err(NotTyped::OperatorBusy));
                 l.pass(1)
             },
             State::Triggering,
@@ -238,7 +238,7 @@ fn the_text_is_typed_once_and_enter_again_only_where_it_stands() {
     life.stands.set(true);
     life.pass(2);
     assert_eq!(life.typed[1..], ["<Enter>"]);
-    life.done(Ok(()));
+    life.typing_ends(Ok(()));
     assert_eq!(life.triggers.status("a").unwrap().attempts, 2);
     life.stands.set(false);
     life.pass(8);
@@ -271,7 +271,7 @@ fn an_enter_that_could_not_be_pressed_is_no_end() {
     life.stands.set(true);
     life.pass(8);
     life.pass(2);
-    life.done(Err(NotTyped::OperatorBusy));
+    life.typing_ends(Err(NotTyped::OperatorBusy));
     assert_eq!(life.state("a"), State::AwaitingAck);
     assert!(life.ack(For::Thread("t"), By::Progress));
     assert_eq!(life.state("a"), State::Delivered(By::Progress));
@@ -281,7 +281,7 @@ fn an_enter_that_could_not_be_pressed_is_no_end() {
 fn a_late_ack_is_told_and_changes_no_end() {
     let mut life = Life::new();
     life.sent("a");
-    life.is_running = false;
+    life.agent = Agent::Down;
     life.turn();
     assert!(life.ack(For::Id("a"), By::Ack));
     assert_eq!(life.state("a"), State::Failed(Failure::NotRunning));
@@ -297,7 +297,7 @@ fn signs_of_life_count_behind_the_enter_only() {
     let effects = life.triggers.acked_in_flight(By::Heartbeat, life.time());
     assert_eq!(effects, []);
     assert!(!life.ack(For::Thread("t"), By::Ack), "an ack of the thread's last trigger");
-    life.done(Ok(()));
+    life.typing_ends(Ok(()));
     let effects = life.triggers.acked_in_flight(By::Heartbeat, life.time());
     life.take(effects);
     assert_eq!(life.state("a"), State::Delivered(By::Heartbeat));
@@ -344,7 +344,7 @@ fn one_at_a_time_and_each_thread_in_order() {
     }
     assert_eq!(life.typed.len(), 1);
     for id in ["a", "b", "c"] {
-        life.done(Ok(()));
+        life.typing_ends(Ok(()));
         assert_eq!(life.state(id), State::AwaitingAck);
         life.ack(For::Id(id), By::Ack);
     }
@@ -362,8 +362,8 @@ fn force_overtakes_the_operator_but_nobody_of_its_thread() {
     }
     life.turn();
     assert_eq!((life.state("b"), life.state("c")), (State::Queued, State::Triggering));
-    life.is_running = false;
-    life.done(Err(NotTyped::NotRunning));
+    life.agent = Agent::Down;
+    life.typing_ends(Err(NotTyped::NotRunning));
     assert_eq!(life.state("c"), State::Queued, "force needs an agent all the same");
 }
 
@@ -420,10 +420,10 @@ fn what_can_never_be_typed_is_given_up() {
     let mut life = Life::new();
     life.ask("a", "t");
     for _ in 1..MOST_TRIES {
-        life.done(Err(NotTyped::TooMany));
+        life.typing_ends(Err(NotTyped::TooMany));
         assert_eq!(life.state("a"), State::Queued);
         life.pass(1);
     }
-    life.done(Err(NotTyped::TooMany));
+    life.typing_ends(Err(NotTyped::TooMany));
     assert_eq!(life.state("a"), State::Failed(Failure::WriteFailed));
 }

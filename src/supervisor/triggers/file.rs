@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::record;
-use crate::policy::trigger::{Asked, By, Failure, Left, State, Status, Triggers};
+use super::super::record;
+use crate::policy::trigger::{Asked, Left, State, Status, Triggers};
 
 /// Written anew beyond this: most lines are of triggers that have ended.
 const LONG: u64 = 8 << 20;
@@ -43,8 +43,9 @@ pub(super) enum Line {
         thread: String,
         reason: Option<String>,
         force: bool,
+        subject: String,
         gist: u64,
-        how: How,
+        how: String,
         attempts: u32,
         late: bool,
         at: u64,
@@ -52,26 +53,6 @@ pub(super) enum Line {
     },
     Blocked(String),
     Unblocked(String),
-}
-
-/// The ends of a trigger, by the names that this file knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum How {
-    Ack,
-    Progress,
-    Hook,
-    Heartbeat,
-    Marker,
-    DeferTimeout,
-    AckTimeout,
-    NotRunning,
-    NotReady,
-    NotShown,
-    LineTooLong,
-    WriteFailed,
-    ThreadBlocked,
-    Cancelled,
 }
 
 impl Kept {
@@ -137,32 +118,13 @@ pub(super) fn asked(asked: &Asked, at: u64) -> Line {
 
 /// `None` while it has not ended.
 pub(super) fn ended(status: &Status) -> Option<Line> {
-    let how = match status.state {
-        State::Delivered(by) => match by {
-            By::Ack => How::Ack,
-            By::Progress => How::Progress,
-            By::Hook => How::Hook,
-            By::Heartbeat => How::Heartbeat,
-            By::Marker => How::Marker,
-        },
-        State::Failed(failure) => match failure {
-            Failure::DeferTimeout => How::DeferTimeout,
-            Failure::AckTimeout => How::AckTimeout,
-            Failure::NotRunning => How::NotRunning,
-            Failure::NotReady => How::NotReady,
-            Failure::NotShown => How::NotShown,
-            Failure::LineTooLong => How::LineTooLong,
-            Failure::WriteFailed => How::WriteFailed,
-            Failure::ThreadBlocked => How::ThreadBlocked,
-            Failure::Cancelled => How::Cancelled,
-        },
-        State::Queued | State::Deferred | State::Triggering | State::AwaitingAck => return None,
-    };
+    let how = status.state.end_name()?.to_owned();
     Some(Line::Ended {
         id: status.id.clone(),
         thread: status.thread.clone(),
         reason: status.reason.clone(),
         force: status.force,
+        subject: status.subject.clone(),
         gist: status.gist,
         how,
         attempts: status.attempts,
@@ -170,25 +132,6 @@ pub(super) fn ended(status: &Status) -> Option<Line> {
         at: status.accepted_at,
         ended: status.ended_at.unwrap_or(status.accepted_at),
     })
-}
-
-fn state(how: How) -> State {
-    match how {
-        How::Ack => State::Delivered(By::Ack),
-        How::Progress => State::Delivered(By::Progress),
-        How::Hook => State::Delivered(By::Hook),
-        How::Heartbeat => State::Delivered(By::Heartbeat),
-        How::Marker => State::Delivered(By::Marker),
-        How::DeferTimeout => State::Failed(Failure::DeferTimeout),
-        How::AckTimeout => State::Failed(Failure::AckTimeout),
-        How::NotRunning => State::Failed(Failure::NotRunning),
-        How::NotReady => State::Failed(Failure::NotReady),
-        How::NotShown => State::Failed(Failure::NotShown),
-        How::LineTooLong => State::Failed(Failure::LineTooLong),
-        How::WriteFailed => State::Failed(Failure::WriteFailed),
-        How::ThreadBlocked => State::Failed(Failure::ThreadBlocked),
-        How::Cancelled => State::Failed(Failure::Cancelled),
-    }
 }
 
 /// Lines that cannot be read, a last one that was cut for one, are passed over.
@@ -202,16 +145,18 @@ fn replay(text: &[u8]) -> Left {
             }
             Ok(Line::Typing(id)) => typing.push(id),
             Ok(Line::Back(id)) => typing.retain(|typing| *typing != id),
-            Ok(Line::Ended { id, thread, reason, force, gist, how, attempts, late, at, ended }) => {
+            Ok(Line::Ended { id, thread, reason, force, subject, gist, how, attempts, late, at, ended }) => {
                 left.waiting.retain(|(asked, _)| asked.id != id);
                 left.ended.retain(|status| status.id != id);
+                let Some(state) = State::of_end(&how) else { continue };
                 left.ended.push(Status {
                     id,
                     thread,
                     reason,
                     force,
+                    subject,
                     gist,
-                    state: state(how),
+                    state,
                     attempts,
                     accepted_at: at,
                     ended_at: Some(ended),
@@ -232,6 +177,7 @@ fn replay(text: &[u8]) -> Left {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::trigger::Failure;
 
     fn one(id: &str) -> Asked {
         Asked { id: id.into(), thread: "t".into(), reason: None, text: "x\ny".into(), force: false }
@@ -243,6 +189,7 @@ mod tests {
             thread: "t".into(),
             reason: Some("r".into()),
             force: true,
+            subject: "fix it".into(),
             gist: u64::MAX,
             state,
             attempts: 2,
@@ -284,20 +231,9 @@ mod tests {
 
     #[test]
     fn every_end_comes_back_as_it_was() {
-        let by = [By::Ack, By::Progress, By::Hook, By::Heartbeat, By::Marker].map(State::Delivered);
-        let failed = [
-            Failure::DeferTimeout,
-            Failure::AckTimeout,
-            Failure::NotRunning,
-            Failure::NotReady,
-            Failure::NotShown,
-            Failure::LineTooLong,
-            Failure::WriteFailed,
-            Failure::ThreadBlocked,
-            Failure::Cancelled,
-        ]
-        .map(State::Failed);
-        for state in by.into_iter().chain(failed) {
+        let names = ["ack", "marker", "resume", "fork", "spawn", "ack_timeout", "resume_failed", "cancelled"];
+        let ends = names.map(|name| State::of_end(name).expect("a known end"));
+        for state in ends {
             let status = end("a", state);
             assert_eq!(replay(&text(&[ended(&status).unwrap()])).ended, [status]);
         }

@@ -1,0 +1,117 @@
+//! What carries a trigger that typing did not deliver: a call into the agent's conversation, for which
+//! the agent makes room, or an agent that begins anew with it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::super::helper::{self, Kind};
+use super::super::record;
+use super::super::{Charge, Supervisor, now};
+use crate::log::{Event as LogEvent, Name};
+use crate::os::signals;
+use crate::os::wait::How;
+use crate::policy::life::{Event, Next};
+use crate::policy::trigger::Can;
+use crate::session;
+
+/// So much of a failed call's last words is looked at, and so much is told.
+const LAST_WORDS: u64 = 2048;
+const TOLD: usize = 200;
+
+/// What can be done for the conversation that is known now.
+pub(super) fn can(charge: &Charge) -> Can {
+    let Charge::Run(session) = charge else { return Can::default() };
+    let ways = session::ways(&session.settings.wish, &session.record.facts.conversation);
+    Can { resume: ways.resume, fork: ways.fork, spawn: ways.spawn }
+}
+
+impl Supervisor {
+    pub(super) fn make_room(&mut self) {
+        self.console.tell(
+            "a trigger was not acknowledged: the agent ends, the trigger goes into its conversation, and it returns",
+        );
+        self.events.push_back(Event::AwayAsked);
+    }
+
+    pub(super) fn come_back(&mut self) {
+        self.events.push_back(Event::BackAsked { next: Next::Continue });
+    }
+
+    pub(super) fn begin_anew(&mut self) {
+        self.events.push_back(Event::BackAsked { next: Next::Fresh });
+    }
+
+    pub(super) fn carry(&mut self, text: &str, fork: bool) {
+        if let Err(why) = self.start_call(text, fork) {
+            self.call_over(false, None, &why);
+        }
+    }
+
+    fn start_call(&mut self, text: &str, fork: bool) -> Result<(), String> {
+        let Charge::Run(session) = &self.charge else { return Err("no session".into()) };
+        let wish = &session.settings.wish;
+        let plan =
+            session::call(wish, &session.record.facts.conversation, fork).map_err(|e| e.to_string())?;
+        if let Some((path, settings)) = &plan.hooks.file {
+            record::replace(path, settings.as_bytes()).map_err(|e| format!("{}: {e}", path.display()))?;
+        }
+        let output = open_output(&self.call_output()).map_err(|e| format!("its output: {e}"))?;
+        let helper = helper::call(&plan, text, &output)?;
+        self.helpers.push(helper);
+        Ok(())
+    }
+
+    pub(super) fn end_call(&mut self) {
+        for helper in self.helpers.iter().filter(|helper| helper.kind == Kind::Call) {
+            let _ = signals::send_group(helper.pid, libc::SIGKILL);
+        }
+    }
+
+    pub(in crate::supervisor) fn on_call_ended(&mut self, pid: i32, how: How) {
+        let words = if how == How::Code(0) { String::new() } else { last_words(&self.call_output()) };
+        self.call_over(how == How::Code(0), Some((pid, how)), &words);
+    }
+
+    fn call_over(&mut self, succeeded: bool, ended: Option<(i32, How)>, words: &str) {
+        let name = match succeeded {
+            true => Name::FallbackResumeSucceeded,
+            false => Name::FallbackResumeFailed,
+        };
+        let event = LogEvent::new(name)
+            .maybe("trigger_id", self.bridge.triggers.last())
+            .maybe("pid", ended.map(|(pid, _)| pid))
+            .maybe("code", ended.map(|(_, how)| how.exit_code()))
+            .maybe("error", (!words.is_empty()).then_some(words));
+        self.log.record(event);
+        let effects = self.bridge.triggers.call_ended(succeeded, now());
+        self.perform_triggers(effects);
+    }
+
+    /// What the last call printed.
+    fn call_output(&self) -> PathBuf {
+        match &self.charge {
+            Charge::Run(session) => session.settings.state_dir.call(&session.settings.wish.session.id),
+            Charge::Init(_) => PathBuf::from("/dev/null"),
+        }
+    }
+}
+
+fn open_output(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(path)
+}
+
+/// The last line that says something.
+fn last_words(path: &Path) -> String {
+    let mut end = Vec::new();
+    if let Some(mut file) = record::open_plain(path) {
+        let length = file.metadata().map_or(0, |meta| meta.len());
+        let _ = file.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS)));
+        let _ = file.take(LAST_WORDS).read_to_end(&mut end);
+    }
+    let text = String::from_utf8_lossy(&end).into_owned();
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    line.chars().take(TOLD).collect()
+}
