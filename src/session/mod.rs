@@ -3,6 +3,7 @@
 //! spawns, logs or remembers anything between two calls.
 #![forbid(unsafe_code)]
 
+mod bypass;
 mod cwd;
 pub mod document;
 pub mod env;
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use bypass::{CallPlan, How, Ways, call, plan_anew, ways};
 pub use document::Document;
 pub use env::{EnvVar, Environment};
 pub use profile::Profile;
@@ -140,37 +142,59 @@ pub fn plan(
     conversation: &Conversation,
     new_conversation_id: &str,
 ) -> Result<SpawnPlan, Refusal> {
-    let document =
-        wish.document.as_ref().map(|path| Document::read(&wish.started_in.join(path))).transpose()?;
-    let cwd = cwd::resolve(&wish.started_in, wish.cwd.as_deref(), document.as_ref())?;
-    cwd::check_allowed(wish, &cwd.value)?;
-    let env = env::build(wish, document.as_ref(), &cwd.value)?;
-
-    let command0 = wish.command.first().ok_or_else(|| {
-        Refusal("no command given: write it after `--`, as in `agentsup run -- claude`".into())
-    })?;
-    let profile = Profile::of(command0, wish.agent.as_deref())?;
-    let hooks = wish.hooked(profile, &cwd.value);
-    let line = profile.command_line(&profile::Ask {
-        command: &hooks.command,
+    let settled = Settled::of(wish)?;
+    let line = settled.profile.command_line(&profile::Ask {
+        command: &settled.hooks.command,
         prompt: wish.prompt.as_deref(),
         continue_args: &wish.continue_args,
         start,
         conversation,
         new_id: new_conversation_id,
-        has_transcript: &|id| profile.has_transcript(id, &env, &cwd.value),
+        has_transcript: &|id| settled.has_transcript(id),
     })?;
+    Ok(settled.plan(line))
+}
 
-    Ok(SpawnPlan {
-        argv: line.argv,
-        start: line.start,
-        why_fresh: line.why_fresh,
-        conversation: line.conversation,
-        transcripts: profile.transcripts(&env, &cwd.value),
-        cwd,
-        env,
-        profile,
-        hooks,
-        document: document.map(|d| d.path),
-    })
+/// What is the same whichever way the agent is started.
+struct Settled {
+    cwd: Sourced<PathBuf>,
+    env: Environment,
+    profile: Profile,
+    hooks: Hooked,
+    document: Option<PathBuf>,
+}
+
+impl Settled {
+    fn of(wish: &Wish) -> Result<Settled, Refusal> {
+        let document =
+            wish.document.as_ref().map(|path| Document::read(&wish.started_in.join(path))).transpose()?;
+        let cwd = cwd::resolve(&wish.started_in, wish.cwd.as_deref(), document.as_ref())?;
+        cwd::check_allowed(wish, &cwd.value)?;
+        let env = env::build(wish, document.as_ref(), &cwd.value)?;
+        let command0 = wish.command.first().ok_or_else(|| {
+            Refusal("no command given: write it after `--`, as in `agentsup run -- claude`".into())
+        })?;
+        let profile = Profile::of(command0, wish.agent.as_deref())?;
+        let hooks = wish.hooked(profile, &cwd.value);
+        Ok(Settled { cwd, env, profile, hooks, document: document.map(|d| d.path) })
+    }
+
+    fn has_transcript(&self, id: &str) -> bool {
+        self.profile.has_transcript(id, &self.env, &self.cwd.value)
+    }
+
+    fn plan(self, line: profile::Line) -> SpawnPlan {
+        SpawnPlan {
+            argv: line.argv,
+            start: line.start,
+            why_fresh: line.why_fresh,
+            conversation: line.conversation,
+            transcripts: self.profile.transcripts(&self.env, &self.cwd.value),
+            cwd: self.cwd,
+            env: self.env,
+            profile: self.profile,
+            hooks: self.hooks,
+            document: self.document,
+        }
+    }
 }

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use super::testing::Scratch;
 use super::*;
 
-const NEW: &str = "11111111-1111-4111-8111-111111111111";
+pub(super) const NEW: &str = "11111111-1111-4111-8111-111111111111";
 
-fn wish(started_in: &Path) -> Wish {
+pub(super) fn wish(started_in: &Path) -> Wish {
     Wish {
         started_in: started_in.to_owned(),
         command: vec!["claude".into()],

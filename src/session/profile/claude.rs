@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::args::Takes::{Many, Maybe, Nothing, One};
-use super::args::{self, Table, Words};
-use super::{Ask, Line};
+use super::args::{self, Found, Table, Words};
+use super::{Ask, CallAsk, Line};
 use crate::session::transcript::Place;
-use crate::session::{Conversation, Environment, Refusal, Start};
+use crate::session::{Conversation, Environment, How, Refusal, Start};
 
 /// Version 2.1.197, hidden options included.
 #[rustfmt::skip]
@@ -56,6 +56,32 @@ const SUBCOMMANDS: &[&str] = &[
     "agents", "auth", "auto-mode", "doctor", "gateway", "install", "mcp", "plugin", "plugins",
     "project", "remote-control", "setup-token", "ultrareview", "update", "upgrade",
 ];
+
+/// What says which conversation it is.
+const PICKS: &[&str] = &[
+    "--continue",
+    "--resume",
+    "--session-id",
+    "--from-pr",
+    "--teleport",
+    "--fork-session",
+    "--no-session-persistence",
+];
+
+/// What belongs to a prompt or to the conversation that was picked. `--output-format stream-json`,
+/// which a TUI ignores, makes a one-shot call fail.
+const GO_WITH_THEM: &[&str] = &[
+    "--resume-session-at",
+    "--rewind-files",
+    "--reply-on-resume",
+    "--prefill",
+    "--prefill-b64",
+    "--output-format",
+];
+
+/// With one of these nobody talks to it here: it answers once, or another process holds the
+/// conversation (a daemon, a server far away, tmux) and would go on to when ours has ended.
+const NOT_HERE: &[&str] = &["--print", "--no-session-persistence", "--background", "--remote", "--tmux"];
 
 pub(super) fn is_one_shot(args: &[OsString]) -> bool {
     args::read(OPTIONS, args).has("--print")
@@ -140,15 +166,6 @@ fn fresh(ask: &Ask, words: &Words, why_fresh: Option<&'static str>) -> Line {
 
 /// Whether the user's arguments say which conversation it is, and its id if they name it.
 fn picked_by_user(words: &Words) -> Option<Option<String>> {
-    const PICKS: &[&str] = &[
-        "--continue",
-        "--resume",
-        "--session-id",
-        "--from-pr",
-        "--teleport",
-        "--fork-session",
-        "--no-session-persistence",
-    ];
     let picked = PICKS.iter().any(|name| words.has(name));
     // A fork gets an id that nobody is told, unless it is chosen too.
     let named = words
@@ -204,6 +221,33 @@ fn go_on(ask: &Ask, words: &Words) -> Line {
         // What picked the conversation the first time picks it again.
         _ => line(&[], &[], picked),
     }
+}
+
+/// Which arguments are about one conversation only.
+pub(super) fn not_of_base(args: &[OsString]) -> Option<Vec<usize>> {
+    let words = args::read(OPTIONS, args);
+    if only_call(args, &words).is_some() || NOT_HERE.iter().any(|name| words.has(name)) {
+        return None;
+    }
+    let is_gone = |found: &&Found| PICKS.contains(&found.name) || GO_WITH_THEM.contains(&found.name);
+    let gone: Vec<&Found> = words.options.iter().filter(is_gone).collect();
+    // `-cn NAME`: a `--continue` that stays would win over our `--resume`.
+    let is_whole = gone.iter().all(|found| !found.bundled);
+    is_whole
+        .then(|| gone.into_iter().flat_map(|found| found.at.clone()).chain(words.prompt_words()).collect())
+}
+
+/// It appends to the transcript of that id, and its hooks are called as a TUI's are. A prompt that it
+/// has read stays in the conversation, also when the API fails (1) or it is ended (143).
+pub(super) fn call(ask: &CallAsk) -> Option<Vec<OsString>> {
+    let id = ask.conversation.id.as_deref().filter(|id| (ask.has_transcript)(id))?;
+    let ours: &[&str] = match ask.how {
+        How::Resume => &["-p", "--resume", id],
+        How::Fork => &["-p", "--resume", id, "--fork-session"],
+    };
+    let mut argv = ask.base.to_vec();
+    argv.splice(1..1, ours.iter().map(OsString::from));
+    Some(argv)
 }
 
 fn is_uuid(text: &str) -> bool {

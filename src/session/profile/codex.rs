@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use super::args::Takes::{Many, Nothing, One};
 use super::args::{self, Table, Words};
-use super::{Ask, Line};
-use crate::session::{Conversation, Refusal, Start};
+use super::{Ask, CallAsk, Line};
+use crate::session::{Conversation, How, Refusal, Start};
 
 /// Version 0.166.0.
 #[rustfmt::skip]
@@ -75,11 +75,35 @@ fn subcommand<'a>(args: &'a [OsString], words: &Words) -> Option<&'a str> {
 }
 
 /// Images belong to the prompt and go with it; being a list, they would swallow `resume` too.
-fn resume(ask: &Ask, words: &Words) -> Vec<OsString> {
+fn images(words: &Words) -> Vec<usize> {
     let images = words.options.iter().filter(|found| found.name == "--image" && !found.bundled);
-    let images: Vec<usize> = images.flat_map(|found| found.at.clone()).collect();
-    let mut argv = ask.without_prompt(words, &[], &images);
+    images.flat_map(|found| found.at.clone()).collect()
+}
+
+fn resume(ask: &Ask, words: &Words) -> Vec<OsString> {
+    let mut argv = ask.without_prompt(words, &[], &images(words));
     let which = ask.conversation.id.as_deref().unwrap_or("--last");
     argv.extend(["resume".into(), which.into()]);
     argv
+}
+
+/// Which arguments are about one conversation only. With `--remote` it is held elsewhere.
+pub(super) fn not_of_base(args: &[OsString]) -> Option<Vec<usize>> {
+    let words = args::read(OPTIONS, args);
+    let nobody_talks = subcommand(args, &words).is_some()
+        || ["--help", "--version", "--remote"].iter().any(|option| words.has(option));
+    (!nobody_talks).then(|| images(&words).into_iter().chain(words.prompt_words()).collect())
+}
+
+/// `exec` takes over the options that stand before it. It refuses a directory that is no git
+/// repository, where its TUI asks instead. A fork takes an id only, and codex tells nobody its own.
+pub(super) fn call(ask: &CallAsk) -> Option<Vec<OsString>> {
+    // It refuses to resume with it; without it, it would work in another directory.
+    let has_worktree = args::read(OPTIONS, &ask.base[1..]).has("--worktree");
+    if ask.how == How::Fork || has_worktree {
+        return None;
+    }
+    let which = ask.conversation.id.as_deref().unwrap_or("--last");
+    let ours = ["exec", "--skip-git-repo-check", "resume", which, "-"];
+    Some(ask.base.iter().cloned().chain(ours.map(OsString::from)).collect())
 }

@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::transcript::Place;
-use super::{Conversation, Environment, Refusal, Start};
+use super::{Conversation, Environment, How, Refusal, Start};
 use args::Words;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,15 @@ pub struct Ask<'a> {
     pub start: Start,
     pub conversation: &'a Conversation,
     pub new_id: &'a str,
+    pub has_transcript: &'a dyn Fn(&str) -> bool,
+}
+
+/// What a one-shot call is made from.
+pub(super) struct CallAsk<'a> {
+    /// What `Profile::base` gave.
+    pub base: &'a [OsString],
+    pub how: How,
+    pub conversation: &'a Conversation,
     pub has_transcript: &'a dyn Fn(&str) -> bool,
 }
 
@@ -96,6 +105,29 @@ impl Profile {
         match self {
             Profile::Claude => Place::of_claude(env, cwd),
             Profile::Codex | Profile::Other => None,
+        }
+    }
+
+    /// The user's command as any conversation of theirs would have it: without its prompt, and without
+    /// what picks a conversation. `None` where no agent stays that somebody could talk to.
+    pub(super) fn base(self, command: &[OsString]) -> Option<Vec<OsString>> {
+        let (first, args) = command.split_first()?;
+        let gone = match self {
+            Profile::Claude => claude::not_of_base(args)?,
+            Profile::Codex => codex::not_of_base(args)?,
+            Profile::Other => return None,
+        };
+        let kept = args.iter().enumerate().filter(|(at, _)| !gone.contains(at));
+        Some(std::iter::once(first).chain(kept.map(|(_, word)| word)).cloned().collect())
+    }
+
+    /// A one-shot call that reads its prompt from stdin and answers in the conversation, or in a copy
+    /// of it; `None`: there is no such call.
+    pub(super) fn call(self, ask: &CallAsk) -> Option<Vec<OsString>> {
+        match self {
+            Profile::Claude => claude::call(ask),
+            Profile::Codex => codex::call(ask),
+            Profile::Other => None,
         }
     }
 
