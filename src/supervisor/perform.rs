@@ -153,6 +153,7 @@ impl Supervisor {
 
     fn spawn_session(&mut self, next: Next) -> Result<Agent, Failed> {
         let size = self.wanted_size();
+        let first_words = self.bridge.triggers.prompt().filter(|_| next == Next::Fresh);
         let Charge::Run(session) = &mut self.charge else { return Err(Failed::own("charge", "no session")) };
         let settings = &session.settings;
         let new_id = random::uuid_v4().map_err(|e| Failed::own("random", &e.to_string()))?;
@@ -161,13 +162,17 @@ impl Supervisor {
             Next::Continue => Start::Continue,
         };
         let conversation = &session.record.facts.conversation;
-        let mut plan = session::plan(&settings.wish, start, conversation, &new_id)?;
+        let settle = |wish: &Wish| match &first_words {
+            Some(words) => session::plan_anew(wish, words, &new_id),
+            None => session::plan(wish, start, conversation, &new_id),
+        };
+        let mut plan = settle(&settings.wish)?;
         if let Some((path, text)) = &plan.hooks.file
             && let Err(error) = record::replace(path, text.as_bytes())
         {
             let why = format!("{} cannot be written: {error}", path.display());
             let without = Wish { hooks: None, ..settings.wish.clone() };
-            plan = session::plan(&without, start, conversation, &new_id)?;
+            plan = settle(&without)?;
             plan.hooks.warning = Some(why);
         }
         let program = program::find(&plan.argv[0], plan.env.get("PATH"), &plan.cwd.value)?;

@@ -1,6 +1,7 @@
 //! The agents that tests supervise: one verb each, named events on stdout or in a file, no guessing.
 //! `sys` holds every `unsafe`; the other files are the verbs by theme.
 
+mod claude;
 mod files;
 mod processes;
 mod signals;
@@ -22,10 +23,14 @@ const USAGE: &str = "fake-agent VERB …
   echo-raw                         size                        paint [CODE]
   stdio-binary BYTES               env0 FILE [CODE]            fill FILE
   tui FILE [SCRIPT]                lines FILE
-  tui-deaf-once FILE SCRIPT";
+  tui-deaf-once FILE SCRIPT
+Called by the name `claude` it is one: a `tui`, or a one-shot call with -p; see claude.rs.";
 
 fn main() {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
+    if std::env::args().next().is_some_and(|name| name.ends_with("/claude")) {
+        claude::claude(args);
+    }
     let given = tui::Given::take(&mut args);
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {

@@ -37,6 +37,20 @@ impl Given {
         given
     }
 
+    /// All that listen to it are called, and waited for.
+    pub fn tell_prompt(&self, prompt: &str) {
+        let told = json!({"hook_event_name": "UserPromptSubmit", "prompt": prompt});
+        for hook in self.hooks("UserPromptSubmit") {
+            let mut child =
+                Command::new("sh").args(["-c", &hook]).stdin(Stdio::piped()).spawn().expect("sh runs");
+            let mut stdin = child.stdin.take().expect("piped");
+            let _ = stdin.write_all(told.to_string().as_bytes());
+            drop(stdin);
+            let ended = child.wait().expect("our child");
+            assert!(ended.success(), "{hook}: {ended}");
+        }
+    }
+
     fn hooks(&self, event: &str) -> Vec<String> {
         let groups = self.settings.iter().flat_map(|s| s["hooks"][event].as_array()).flatten();
         let hooks = groups.flat_map(|group| group["hooks"].as_array()).flatten();
@@ -52,7 +66,7 @@ pub enum First {
     Swallowed,
 }
 
-struct Tui {
+struct Tui<'a> {
     line: Vec<u8>,
     swallows: bool,
     /// Run with each prompt, for a shell; `$TRIGGER_ID` is the trigger's in it.
@@ -60,7 +74,7 @@ struct Tui {
     in_paste: bool,
     last_text: Option<Instant>,
     record: File,
-    hooks: Vec<String>,
+    given: &'a Given,
     began: Instant,
 }
 
@@ -68,7 +82,6 @@ struct Tui {
 /// line before it: `READ`, milliseconds since the start, and the bytes as a JSON string.
 pub fn tui(file: &str, given: &Given, script: Option<&str>, first: First) -> ! {
     let record = OpenOptions::new().create(true).append(true).open(file).expect("the record");
-    let hooks = given.hooks("UserPromptSubmit");
     let mut tui = Tui {
         line: Vec::new(),
         swallows: first == First::Swallowed,
@@ -76,7 +89,7 @@ pub fn tui(file: &str, given: &Given, script: Option<&str>, first: First) -> ! {
         in_paste: false,
         last_text: None,
         record,
-        hooks,
+        given,
         began: Instant::now(),
     };
     sys::raw_mode();
@@ -96,7 +109,7 @@ pub fn tui(file: &str, given: &Given, script: Option<&str>, first: First) -> ! {
     }
 }
 
-impl Tui {
+impl Tui<'_> {
     fn note(&mut self, what: &str, more: &str, bytes: &[u8]) {
         let text = json!(String::from_utf8_lossy(bytes));
         // In one go: whoever reads the record sees whole lines.
@@ -142,16 +155,7 @@ impl Tui {
 
     fn submit(&mut self) {
         let prompt = std::mem::take(&mut self.line);
-        let told = json!({"hook_event_name": "UserPromptSubmit", "prompt": String::from_utf8_lossy(&prompt)});
-        for hook in &self.hooks {
-            let mut child =
-                Command::new("sh").args(["-c", hook]).stdin(Stdio::piped()).spawn().expect("sh runs");
-            let mut stdin = child.stdin.take().expect("piped");
-            let _ = stdin.write_all(told.to_string().as_bytes());
-            drop(stdin);
-            let ended = child.wait().expect("our child");
-            assert!(ended.success(), "{hook}: {ended}");
-        }
+        self.given.tell_prompt(&String::from_utf8_lossy(&prompt));
         self.note("PROMPT", "", &prompt);
         tell("\r\nOK\r\n");
         if let Some(script) = &self.script {

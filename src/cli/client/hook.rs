@@ -40,10 +40,13 @@ pub fn hook(argv: &[OsString]) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// What the supervisor is to know of it; nothing of an event that this version does not listen to.
+/// What the supervisor is to know of it. Any event is a sign of life; what is no hook's word is none.
 fn call(event: &str, told: &[u8]) -> Option<Call> {
     let event: HookEvent = serde_json::from_value(event.into()).ok()?;
-    let told: Value = serde_json::from_slice(told).ok()?;
+    let told: Value = match told.trim_ascii() {
+        [] => Value::Null,
+        told => serde_json::from_slice(told).ok()?,
+    };
     let prompt = told.get("prompt").and_then(Value::as_str);
     let prompt = prompt.filter(|prompt| prompt.len() <= LONGEST_PROMPT).map(str::to_owned);
     Some(Call::Hook { event, prompt })
@@ -61,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_listened_to_is_told() {
+    fn every_event_is_told_and_garbage_is_not() {
         let hook = |prompt: Option<&str>| {
             Some(Call::Hook { event: HookEvent::UserPromptSubmit, prompt: prompt.map(str::to_owned) })
         };
@@ -70,7 +73,8 @@ mod tests {
         let long = format!("{{\"prompt\":\"{}\"}}", "x".repeat(LONGEST_PROMPT + 1));
         assert_eq!(call("UserPromptSubmit", long.as_bytes()), hook(None));
         assert_eq!(call("Stop", b"{}"), Some(Call::Hook { event: HookEvent::Stop, prompt: None }));
-        assert_eq!(call("SessionEnd", b"{}"), None);
+        let other = Some(Call::Hook { event: HookEvent::Other, prompt: None });
+        assert_eq!((call("PostToolUse", b"{}"), call("SessionEnd", b"\n")), (other.clone(), other));
         assert_eq!(call("UserPromptSubmit", b"no JSON"), None);
     }
 }

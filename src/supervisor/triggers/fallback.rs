@@ -14,7 +14,7 @@ use crate::os::signals;
 use crate::os::wait::How;
 use crate::policy::life::{Event, Next};
 use crate::policy::trigger::Can;
-use crate::session;
+use crate::session::{self, Wish};
 
 /// So much of a failed call's last words is looked at, and so much is told.
 const LAST_WORDS: u64 = 2048;
@@ -23,7 +23,8 @@ const TOLD: usize = 200;
 /// What can be done for the conversation that is known now.
 pub(super) fn can(charge: &Charge) -> Can {
     let Charge::Run(session) = charge else { return Can::default() };
-    let ways = session::ways(&session.settings.wish, &session.record.facts.conversation);
+    // What is refused now would be refused to a spawn, too.
+    let ways = session::ways(&session.settings.wish, &session.record.facts.conversation).unwrap_or_default();
     Can { resume: ways.resume, fork: ways.fork, spawn: ways.spawn }
 }
 
@@ -51,14 +52,20 @@ impl Supervisor {
 
     fn start_call(&mut self, text: &str, fork: bool) -> Result<(), String> {
         let Charge::Run(session) = &self.charge else { return Err("no session".into()) };
+        let how = if fork { session::How::Fork } else { session::How::Resume };
+        let plan = |wish: &Wish| {
+            session::call(wish, &session.record.facts.conversation, how)
+                .map_err(|refusal| refusal.to_string())
+        };
         let wish = &session.settings.wish;
-        let plan =
-            session::call(wish, &session.record.facts.conversation, fork).map_err(|e| e.to_string())?;
-        if let Some((path, settings)) = &plan.hooks.file {
-            record::replace(path, settings.as_bytes()).map_err(|e| format!("{}: {e}", path.display()))?;
+        let mut settled = plan(wish)?;
+        if let Some((path, text)) = &settled.hooks.file
+            && record::replace(path, text.as_bytes()).is_err()
+        {
+            settled = plan(&Wish { hooks: None, ..wish.clone() })?;
         }
         let output = open_output(&self.call_output()).map_err(|e| format!("its output: {e}"))?;
-        let helper = helper::call(&plan, text, &output)?;
+        let helper = helper::call(&settled, text, &output)?;
         self.helpers.push(helper);
         Ok(())
     }
