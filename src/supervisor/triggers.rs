@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use super::calls::{Answer, Answered, refuse};
+use super::denials::Kind;
 use super::settings::Io;
 use super::trigger_file::{self, Kept, Line};
 use super::waits::ForWhat;
@@ -113,13 +114,9 @@ impl Supervisor {
             }
             Ok(false) => {}
             Err(error) => {
-                let event = LogEvent::new(Name::TriggerRefused)
-                    .with("trigger_id", shortened(&id))
-                    .with("thread", shortened(&thread))
-                    .with("uid", peer.uid)
-                    .with("pid", peer.pid)
-                    .with("error", error.code);
-                self.log.record(event);
+                let of = [("trigger_id", shortened(&id)), ("thread", shortened(&thread))];
+                let of = of.each_ref().map(|(key, value)| (*key, value.as_str()));
+                self.tell_refusal(Kind::trigger(error.code, peer), &of);
             }
         }
         accepted?;
