@@ -54,6 +54,8 @@ pub struct Ground {
     pub is_ready: bool,
     /// Somebody's draft stands in the line.
     pub has_draft: bool,
+    /// A key of somebody's has come in half; the rest of it comes before then.
+    pub half_typed: Option<Instant>,
     /// The agent wants to be told what was pasted.
     pub bracketed: bool,
     /// The terminal edits lines itself, and keeps only so much of each.
@@ -116,8 +118,31 @@ pub struct Typing {
     doing: Option<Doing>,
     /// Submitted, and not confirmed yet.
     awaiting: Vec<Awaiting>,
-    /// Before that the last Enter may not have been seen, and nothing is typed.
-    settles: Option<Instant>,
+    settles: Option<Settles>,
+    /// Somebody is in the middle of a key until then.
+    half_typed: Option<Instant>,
+}
+
+/// Before `until` the last Enter may not have been seen, and nothing is typed; unless the agent says
+/// that it was.
+#[derive(Debug)]
+struct Settles {
+    until: Instant,
+    sent: Sent,
+}
+
+/// A text by which the agent's own word about a prompt is known.
+#[derive(Clone, Debug)]
+struct Sent {
+    gist: String,
+    /// Other text may stand around it.
+    within: bool,
+}
+
+impl Sent {
+    fn is_it(&self, prompt: &str) -> bool {
+        self.gist == prompt || self.within && !self.gist.is_empty() && prompt.contains(&self.gist)
+    }
 }
 
 #[derive(Debug)]
@@ -139,9 +164,7 @@ enum Step {
 #[derive(Debug)]
 struct Awaiting {
     ticket: u64,
-    gist: String,
-    /// Other text may stand around it.
-    within: bool,
+    sent: Sent,
     until: Instant,
 }
 
@@ -168,7 +191,8 @@ impl Typing {
             Step::Pausing { until, .. } => until,
         });
         let queued = self.queue.front().filter(|_| self.doing.is_none());
-        let queued = queued.map(|(_, until)| self.settles.unwrap_or(*until));
+        let held = self.settles.as_ref().map(|settles| settles.until).max(self.half_typed);
+        let queued = queued.map(|(_, until)| held.unwrap_or(*until));
         doing.into_iter().chain(queued).chain(self.awaiting.iter().map(|a| a.until)).min()
     }
 
@@ -195,10 +219,14 @@ impl Typing {
     }
 
     fn begin(&mut self, ground: &Ground, now: Instant, effects: &mut Vec<Effect>) {
-        if ground.is_running && self.settles.is_some_and(|at| now < at) {
+        if ground.is_running && self.settles.as_ref().is_some_and(|settles| now < settles.until) {
             return;
         }
         self.settles = None;
+        self.half_typed = ground.half_typed.filter(|at| ground.is_running && now < *at);
+        if self.half_typed.is_some() {
+            return;
+        }
         while let Some((job, until)) = self.queue.pop_front() {
             if ground.is_running && !ground.is_ready && now < until {
                 return self.queue.push_front((job, until));
@@ -257,28 +285,23 @@ impl Typing {
     fn submit(&mut self, job: Job, now: Instant, effects: &mut Vec<Effect>) {
         effects.push(Effect::Write(b"\r".to_vec()));
         effects.push(Effect::LineSent);
-        self.settles = Some(now + if job.confirms { CONFIRMS_SOON } else { SETTLES_WITHIN });
+        let sent = Sent { gist: text::gist(&job.text), within: job.force };
+        let within = if job.confirms { CONFIRMS_SOON } else { SETTLES_WITHIN };
+        self.settles = Some(Settles { until: now + within, sent: sent.clone() });
         if !job.confirms {
             effects.push(Effect::Done { ticket: job.ticket, result: Ok(Receipt::Submitted) });
             return;
         }
-        self.awaiting.push(Awaiting {
-            ticket: job.ticket,
-            gist: text::gist(&job.text),
-            within: job.force,
-            until: now + CONFIRMS_WITHIN,
-        });
+        self.awaiting.push(Awaiting { ticket: job.ticket, sent, until: now + CONFIRMS_WITHIN });
     }
 
     /// The agent says which prompt it was given.
     pub fn prompt_taken(&mut self, prompt: &str) -> Vec<Effect> {
         let gist = text::gist(prompt);
-        let is_it = |a: &Awaiting| a.gist == gist || a.within && gist.contains(&a.gist);
+        self.settles.take_if(|settles| settles.sent.is_it(&gist));
+        let is_it = |awaiting: &Awaiting| awaiting.sent.is_it(&gist);
         let Some(at) = self.awaiting.iter().position(is_it) else { return Vec::new() };
         let Awaiting { ticket, .. } = self.awaiting.remove(at);
-        if self.awaiting.is_empty() {
-            self.settles = None;
-        }
         vec![Effect::Done { ticket, result: Ok(Receipt::Confirmed) }]
     }
 }

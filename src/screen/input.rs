@@ -111,6 +111,12 @@ impl Input {
         keys || self.at == At::Escape && !bytes.is_empty()
     }
 
+    /// Until when the rest of a sequence or a paste that has begun may come: who types now types into
+    /// the middle of it.
+    pub fn half_typed(&self) -> Option<Instant> {
+        self.last.filter(|_| self.at != At::Ground).map(|last| last + ONE_GO)
+    }
+
     fn take(&mut self, byte: u8) -> Option<Stroke> {
         let backslash = std::mem::replace(&mut self.backslash, self.at == At::Ground && byte == b'\\');
         match self.at {

@@ -138,3 +138,23 @@ proptest::proptest! {
         proptest::prop_assert!(!draft.stands());
     }
 }
+
+#[test]
+fn what_has_begun_is_waited_for_as_long_as_its_rest_may_come() {
+    let now = Instant::now();
+    for (typed, is_half) in [
+        ("x", false),
+        ("\x1b", true),
+        ("\x1b[", true),
+        ("\x1b[<35;10", true),
+        ("\x1b[A", false),
+        ("\x1b]10;rgb:", true),
+        ("\x1b[200~", true),
+        ("\x1b[200~text\x1b[20", true),
+        ("\x1b[200~text\x1b[201~", false),
+    ] {
+        let mut input = Input::default();
+        input.feed(typed.as_bytes(), now, &mut Draft::default());
+        assert_eq!(input.half_typed(), is_half.then_some(now + ONE_GO), "{typed:?}");
+    }
+}

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::denials::Denials;
+use super::denials::{Denials, Kind};
 use super::settings::{CannotStart, Settings, SocketSettings};
 use super::streams::{Files, Stream};
 use super::transcript::{Reading, Transcripts};
@@ -265,11 +265,7 @@ impl Supervisor {
     }
 
     pub(super) fn deny(&mut self, method: &'static str, role: Role, peer: Peer) -> Answered {
-        if let Some(calls) = &mut self.calls
-            && let Some(event) = calls.denials.deny(method, role, peer, Instant::now())
-        {
-            self.log.record(event);
-        }
+        self.tell_refusal(Kind::method(method, role, peer), &[]);
         let why = match (method, role) {
             ("attach", Role::Agent) => {
                 "; this is inside the agent's own process tree, and would show the terminal in itself: attach \
@@ -279,6 +275,13 @@ impl Supervisor {
             _ => "",
         };
         refuse(Code::Forbidden, format!("a caller with the role `{}` may not `{method}`{why}", role.name()))
+    }
+
+    /// In the log, unless it is one of many.
+    pub(super) fn tell_refusal(&mut self, kind: Kind, of: &[(&'static str, &str)]) {
+        if self.calls.as_mut().is_some_and(|calls| calls.denials.is_news(kind, Instant::now())) {
+            self.log.record(kind.event(of));
+        }
     }
 
     /// Refusals that were counted and not told yet.

@@ -190,6 +190,7 @@ impl Supervisor {
             // not theirs yet, and what is typed may be thrown away.
             is_ready: bracketed || self.profile() == Profile::Other,
             has_draft: self.desk.has_draft(),
+            half_typed: self.desk.inputs.values().filter_map(Input::half_typed).max(),
             bracketed,
             canonical: terminal.is_some_and(|t| t.pty.is_canonical()),
             room: terminal.map_or(0, |t| t.input.room()),

@@ -4,6 +4,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part")]
 
+pub mod bridge;
 pub mod caller;
 pub mod log;
 pub mod pattern;

@@ -25,7 +25,7 @@ impl Triggers {
             return Some(effects);
         }
         let ended = self.ended.iter_mut().find(|status| status.id == id)?;
-        if let State::Failed(_) = ended.state {
+        if matches!(ended.state, State::Failed(_)) && !ended.acked_late {
             ended.acked_late = true;
             effects.push(Effect::Tell(News::Acked { id: id.to_owned(), by, late: true }));
         }

@@ -8,6 +8,8 @@ use super::words::{Guard, Numbers};
 const MINUTE: Duration = Duration::from_secs(60);
 /// All threads together may have so many times what one may.
 const ALL: usize = 10;
+/// More threads are not made by an agent that speaks of some that nobody has heard of.
+const MOST: usize = 1024;
 
 #[derive(Debug, Default)]
 pub struct Threads {
@@ -97,7 +99,7 @@ impl Threads {
     /// The agent's turn has ended. The thread that is blocked by it, if one is.
     pub fn turn_ended(&mut self, numbers: &Numbers) -> Option<(String, Guard)> {
         let active = self.active.clone()?;
-        let thread = self.each.entry(active.clone()).or_default();
+        let thread = self.spoken_of(&active)?;
         thread.turns = thread.turns.saturating_add(1);
         self.judge(active, numbers)
     }
@@ -109,13 +111,23 @@ impl Threads {
         finding: Option<&str>,
         numbers: &Numbers,
     ) -> Option<(String, Guard)> {
-        let thread = self.each.entry(name.to_owned()).or_default();
+        let thread = self.spoken_of(name)?;
         match finding {
             Some(finding) if thread.finding.as_deref() == Some(finding) => thread.found += 1,
             Some(finding) => (thread.finding, thread.found, thread.turns) = (Some(finding.to_owned()), 1, 0),
             None => thread.turns = 0,
         }
         self.judge(name.to_owned(), numbers)
+    }
+
+    /// One that the agent speaks of; `None` when there are too many to remember another.
+    fn spoken_of(&mut self, name: &str) -> Option<&mut Thread> {
+        if !self.each.contains_key(name) && self.each.len() >= MOST {
+            let is_idle = |thread: &Thread| thread.accepted.is_empty() && !thread.blocked;
+            let idle = self.each.iter().find(|(_, thread)| is_idle(thread)).map(|(name, _)| name.clone());
+            self.each.remove(&idle?);
+        }
+        Some(self.each.entry(name.to_owned()).or_default())
     }
 
     fn judge(&mut self, name: String, numbers: &Numbers) -> Option<(String, Guard)> {

@@ -20,6 +20,7 @@ const READY: Ground = Ground {
     is_running: true,
     is_ready: true,
     has_draft: false,
+    half_typed: None,
     bracketed: true,
     canonical: false,
     room: 65536,
@@ -214,16 +215,32 @@ fn the_next_text_waits_until_the_enter_is_seen() {
         let settled = entered + if confirms { CONFIRMS_SOON } else { SETTLES_WITHIN };
         assert_eq!((desk.now, desk.written.len()), (settled, 3));
     }
+    for confirms in [false, true] {
+        let mut desk = Desk::new();
+        let job = Job { confirms, ..desk.job("one") };
+        let next = desk.job("two");
+        desk.ask(job);
+        desk.ask(next);
+        desk.go_to_next_deadline();
+        for (prompt, written) in [("", 2), ("another one", 2), (" one\n", 3)] {
+            let effects = desk.typing.prompt_taken(prompt);
+            desk.take(effects);
+            desk.turn();
+            assert_eq!(desk.written.len(), written, "at once, behind its own prompt: {prompt:?}");
+        }
+    }
+}
+
+#[test]
+fn an_enter_alone_is_not_seen_because_of_any_prompt() {
     let mut desk = Desk::new();
-    let job = Job { confirms: true, ..desk.job("one") };
-    let next = desk.job("two");
-    desk.ask(job);
-    desk.ask(next);
-    desk.go_to_next_deadline();
-    let effects = desk.typing.prompt_taken("one");
-    desk.take(effects);
+    for text in ["", "two"] {
+        let job = Job { force: true, ..desk.job(text) };
+        desk.ask(job);
+    }
+    assert_eq!(desk.typing.prompt_taken("an older one"), []);
     desk.turn();
-    assert_eq!(desk.written.len(), 3, "at once when it has confirmed");
+    assert_eq!(desk.text(), "\r");
 }
 
 #[test]
@@ -291,6 +308,18 @@ fn a_forced_text_is_confirmed_within_what_stood_in_the_line() {
     let effects = desk.typing.prompt_taken("a draft hello");
     desk.take(effects);
     assert_eq!(desk.done, [(1, Ok(Receipt::Confirmed))]);
+}
+
+#[test]
+fn nothing_is_typed_into_the_middle_of_a_key() {
+    let mut desk = Desk::new();
+    let until = desk.now + Duration::from_millis(100);
+    desk.ground.half_typed = Some(until);
+    let job = Job { force: true, ..desk.job("hello") };
+    desk.ask(job);
+    assert_eq!((desk.written.len(), desk.typing.wake()), (0, Some(until)));
+    desk.go_to_next_deadline();
+    assert_eq!((desk.written.len(), desk.now), (1, until), "it was no half of a key after all");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What callers ask of triggers.
 
 use super::super::calls::{Answer, Answered, refuse};
+use super::super::denials::Kind;
 use super::super::settings::Io;
 use super::super::waits::ForWhat;
 use super::super::{Supervisor, now};
@@ -55,13 +56,9 @@ impl Supervisor {
             }
             Ok(false) => {}
             Err(error) => {
-                let event = LogEvent::new(Name::TriggerRefused)
-                    .with("trigger_id", shortened(&id))
-                    .with("thread", shortened(&thread))
-                    .with("uid", peer.uid)
-                    .with("pid", peer.pid)
-                    .with("error", error.code);
-                self.log.record(event);
+                let of = [("trigger_id", shortened(&id)), ("thread", shortened(&thread))];
+                let of = of.each_ref().map(|(key, value)| (*key, value.as_str()));
+                self.tell_refusal(Kind::trigger(error.code, peer), &of);
             }
         }
         accepted?;

@@ -126,3 +126,24 @@ fn progress_acknowledges() {
     assert!(progress(&mut life, For::Thread("t"), Some("x")));
     assert_eq!(life.state("a"), State::Delivered(By::Progress));
 }
+
+#[test]
+fn an_agent_that_speaks_of_ever_new_threads_is_not_remembered_without_end() {
+    let mut life = Life::new();
+    delivered(&mut life, "a");
+    for times in [1, 3] {
+        for n in 0..5000 {
+            for _ in 0..times {
+                assert!(progress(&mut life, For::Thread(&format!("{times}-{n}")), Some("x")));
+            }
+        }
+    }
+    let blocked = life.triggers.blocked().count();
+    assert!((1..=1024).contains(&blocked), "{blocked}");
+    assert_eq!(life.news.iter().filter(|news| matches!(news, News::Blocked { .. })).count(), blocked);
+    for _ in 0..20 {
+        turn_ends(&mut life);
+    }
+    assert!(life.triggers.blocked().any(|thread| thread == "t"), "that of a trigger is guarded all the same");
+    life.ask("b", "new");
+}

@@ -287,6 +287,8 @@ fn a_late_ack_is_told_and_changes_no_end() {
     assert_eq!(life.state("a"), State::Failed(Failure::NotRunning));
     assert!(life.triggers.status("a").unwrap().acked_late);
     assert_eq!(life.news.last(), Some(&News::Acked { id: "a".into(), by: By::Ack, late: true }));
+    let told = life.news.len();
+    assert!(life.ack(For::Id("a"), By::Ack) && life.news.len() == told, "once");
     assert!(!life.ack(For::Id("b"), By::Ack) && !life.ack(For::Thread("t"), By::Ack));
 }
 
