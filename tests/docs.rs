@@ -281,7 +281,7 @@ fn the_list_of_variables_is_the_one_in_the_code() {
 }
 
 /// Options of other programs that the documents speak of.
-const FOREIGN: [&str; 17] = [
+const FOREIGN: [&str; 18] = [
     "--all-targets",
     "--check",
     "--example",
@@ -298,7 +298,8 @@ const FOREIGN: [&str; 17] = [
     "--resume",
     "--session-id",
     "--settings",
-    "--opt", // `--opt=value`
+    "--opt",          // `--opt=value`
+    "--fork-session", // claude
 ];
 
 #[test]

@@ -24,13 +24,12 @@
 //! | `views`   | the agent's screen, for callers and for the report of a halt            |
 //! | `typing`  | whatever is typed into the agent, and who has to wait                  |
 //! | `triggers`| messages for the agent that must arrive                                |
-//! | `trigger_file` | what is kept of them for the next supervisor                      |
 //! | `suspend` | Ctrl-Z and back                                                        |
 //! | `agent`   | the agent and its terminal                                             |
 //! | `console` | the operator's terminal, stdout and stderr                             |
 //! | `sweep`   | who gets TERM and who gets KILL                                        |
 //! | `manager` | systemd and its kin: ready, status, watchdog                           |
-//! | `helper`  | `before_spawn` and `[halt] notify`                                     |
+//! | `helper`  | `before_spawn`, `[halt] notify` and calls for triggers                 |
 //! | `record`  | `<session>.json`                                                       |
 //! | `recorder`| the recording of the agent's terminal                                  |
 #![forbid(unsafe_code)]

@@ -83,6 +83,7 @@ pub enum Call {
         force: bool,
     },
     Hook {
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         event: HookEvent,
         /// The agent's own: the prompt that it was given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
