@@ -7,7 +7,7 @@ Usage: messages_api.py LOG PORTFILE    serve; the kernel chooses the port, PORTF
 
 Each request becomes one JSON line in LOG: {"n", "tools", "turns": [[role, text], ...]}. The answer to the
 user's words T is "reply to: T". Words that end in "slowly" are answered with a beginning and then silence,
-until the client hangs up; "fail now" is answered with an error.
+until the client hangs up; "fail now", as a line of them, is answered with an error.
 """
 
 import json
@@ -83,7 +83,7 @@ class Handler(BaseHTTPRequestHandler):
     def message(self, request):
         number, turns = remember(request, self.log_path)
         asked = next((text for role, text in reversed(turns) if role == "user"), "nothing")
-        if asked == "fail now":
+        if "fail now" in asked.split("\n"):
             self.refuse(400, "invalid_request_error", "failed as asked")
             return
         reply = "reply to: " + asked
