@@ -217,7 +217,7 @@ fn a_trigger_waits_for_the_operator_and_comes_behind_what_was_typed() {
     terminal.expect("my own te");
     eventually("the draft is seen", || has_draft(&mut caller));
     let (code, out, _) = verb(&lab, &["trigger", "--thread", "ci", "--id", "a", "--no-wait", "the trigger"]);
-    assert_eq!((code, out.as_str()), (0, "deferred a, OPERATOR_BUSY\n"));
+    assert_eq!((code, out.as_str()), (75, "deferred a, OPERATOR_BUSY\n"));
     terminal.type_in("xt");
     terminal.expect("my own text");
     // As a human would: an Enter that comes with a burst of text is a part of it.
@@ -264,7 +264,7 @@ fn a_draft_that_stays_is_never_typed_into_unless_an_operator_forces_it_with_a_re
     // What waits can be called back, what was typed cannot.
     terminal.type_in("more");
     eventually("the draft is seen", || has_draft(&mut caller));
-    assert_eq!(verb(&lab, &["trigger", "--thread", "ci", "--id", "w", "--no-wait", "three"]).0, 0);
+    assert_eq!(verb(&lab, &["trigger", "--thread", "ci", "--id", "w", "--no-wait", "three"]).0, 75);
     assert_eq!(verb(&lab, &["triggers", "--cancel", "w"]).1, "failed w, CANCELLED\n");
     assert_eq!(caller.refusal("trigger.cancel", json!({"trigger_id": "f"})), "TOO_LATE");
     caller.get("stop", json!({"graceful": false}));

@@ -75,7 +75,7 @@ fn a_draft_typed_over_attach_is_sent_first_and_the_trigger_follows_when_all_is_q
     viewer.terminal.type_in("my own te");
     viewer.until_shown("my own te");
     until_draft(&mut caller);
-    assert_eq!(ask(&lab, "a"), (0, "deferred a, OPERATOR_BUSY\n".to_owned()));
+    assert_eq!(ask(&lab, "a"), (75, "deferred a, OPERATOR_BUSY\n".to_owned()));
     viewer.terminal.type_in("xt");
     viewer.until_shown("my own text");
     human_pause();
@@ -107,7 +107,7 @@ fn keys_in_the_very_middle_of_a_trigger_come_behind_its_enter() {
     eventually("the keys are read", || all_read(&lab).ends_with("mixed"));
     assert_eq!(all_read(&lab), format!("{}not mixed", as_typed("a")));
     // They are a draft like any other.
-    assert_eq!(ask(&lab, "b"), (0, "deferred b, OPERATOR_BUSY\n".to_owned()));
+    assert_eq!(ask(&lab, "b"), (75, "deferred b, OPERATOR_BUSY\n".to_owned()));
     human_pause();
     wire.type_in(b"\r");
     delivered(&mut caller, "b");
@@ -156,7 +156,7 @@ fn a_trigger_waits_for_every_operator_wherever_they_are() {
         }
         eventually("the part is read", || all_read(&lab).ends_with(part));
         if n == 0 {
-            assert_eq!(ask(&lab, "a"), (0, "deferred a, OPERATOR_BUSY\n".to_owned()));
+            assert_eq!(ask(&lab, "a"), (75, "deferred a, OPERATOR_BUSY\n".to_owned()));
         }
     }
     human_pause();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::look::{ago, cut_end};
 use super::verbs::{awake, read_text};
 use super::{Caller, SOON, Trouble, args, typed};
@@ -14,6 +16,8 @@ use crate::control::protocol::{self, Call, Code, TriggerList, TriggerState};
 
 /// Held back for a minute, typed, retried, and others before it.
 const DELIVERED: Duration = Duration::from_secs(600);
+/// The exit code for what may be delivered later.
+const HELD_BACK: u8 = 75;
 
 pub fn trigger(verb: args::Trigger, caller: &Caller) -> Result<u8, Trouble> {
     let Some(thread) = verb.thread else {
@@ -35,7 +39,10 @@ pub fn trigger(verb: args::Trigger, caller: &Caller) -> Result<u8, Trouble> {
     let whole = caller.timeout.unwrap_or(DELIVERED);
     let body = awake(caller, whole.min(SOON))
         .and_then(|mut client| client.call_within(call, Patience::For(whole)).map_err(Trouble::There));
-    caller.say(body.map_err(judged)?, line)
+    let body: Value = body.map_err(judged)?;
+    let is_held_back = typed::<protocol::Trigger>(body.clone())?.state == TriggerState::Deferred;
+    caller.say(body, line)?;
+    Ok(if is_held_back { HELD_BACK } else { 0 })
 }
 
 fn optional(name: &'static str, word: Option<Word>) -> Result<Option<String>, Failure> {
@@ -64,7 +71,7 @@ fn judged(trouble: Trouble) -> Trouble {
 fn exit_code(code: Code) -> u8 {
     match code {
         Code::BadParams | Code::TooLarge | Code::DuplicateId | Code::LineTooLong => 65,
-        Code::DeferTimeout | Code::TriggerRateLimited | Code::TooMany => 75,
+        Code::DeferTimeout | Code::TriggerRateLimited | Code::TooMany => HELD_BACK,
         Code::Forbidden => 77,
         _ => 70,
     }
@@ -74,6 +81,9 @@ fn exit_code(code: Code) -> u8 {
 fn line(trigger: &protocol::Trigger) -> String {
     let id = visible(&trigger.trigger_id);
     let more = match (&trigger.by, trigger.code) {
+        (Some(_), _) if trigger.forked => {
+            ", forked: a human was typing, so a fork of the conversation has it".into()
+        }
         (Some(by), _) => format!(", by {}", visible(by)),
         (None, Some(code)) => format!(", {code}"),
         (None, None) => String::new(),

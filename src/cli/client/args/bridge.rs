@@ -28,7 +28,8 @@ client_verb! {
      \u{20}  65  bad input: the text, the id, the thread or the reason\n\
      \u{20}  69  no supervisor answers\n\
      \u{20}  70  it failed\n\
-     \u{20}  75  not now: an operator was at work, or there were too many\n\
+     \u{20}  75  not now: an operator is at work (with --no-wait it comes later\n\
+     \u{20}      by itself), or there are too many\n\
      \u{20}  77  forbidden\n\
      \u{20} 124  no answer in time; `agentsup triggers` tells what became of it\n"
     {
