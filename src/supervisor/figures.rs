@@ -336,7 +336,7 @@ fn phase(phase: &life::Phase) -> Phase {
         life::Phase::Preparing { .. } => Phase::Preparing,
         life::Phase::Starting { .. } => Phase::Starting,
         life::Phase::Running { .. } => Phase::Running,
-        life::Phase::Restarting { .. } | life::Phase::Away => Phase::Restarting,
+        life::Phase::Restarting { .. } | life::Phase::Away { .. } => Phase::Restarting,
         life::Phase::Waiting { .. } => Phase::Backoff,
         life::Phase::Asking => Phase::Asking,
         life::Phase::Halted | life::Phase::Telling { .. } => Phase::Halted,

@@ -9,6 +9,9 @@ use crate::control::access::{self, Ground, Role};
 use crate::os::procfs;
 use crate::os::socket::{Peer, PeerLife};
 
+/// More generations are a loop in a /proc that changes while it is read.
+const DEEPEST: usize = 64;
+
 pub(super) fn role_of(peer: Peer, life: PeerLife, settings: &Settings) -> Role {
     let Some(socket) = &settings.socket else { return Role::Agent };
     if life == PeerLife::Gone && peer.pid != 0 {
@@ -24,6 +27,12 @@ pub(super) fn role_of(peer: Peer, life: PeerLife, settings: &Settings) -> Role {
         parent: &|pid| parent_of(pid, peer),
     };
     access::role(access::Caller { pid: peer.pid, uid: peer.uid }, &ground)
+}
+
+/// Whether `ancestor` has started it, or something that did.
+pub(super) fn descends(pid: i32, ancestor: i32) -> bool {
+    let parents = std::iter::successors(Some(pid), |pid| procfs::process(*pid).map(|process| process.parent));
+    parents.take_while(|pid| *pid > 1).take(DEEPEST).any(|pid| pid == ancestor)
 }
 
 fn parent_of(pid: i32, caller: Peer) -> Option<i32> {

@@ -36,7 +36,7 @@ impl Supervisor {
             Call::Resume => self.resume(peer),
             Call::Inject { bytes } => self.inject(&bytes, peer),
             Call::Send { text, submit, force } => self.send(&text, submit, force, peer),
-            Call::Hook { event, prompt } => self.hook(event, prompt.as_deref()),
+            Call::Hook { event, prompt } => self.hook(event, prompt.as_deref(), peer),
             call @ Call::Trigger { .. } => self.trigger(call, caller, peer),
             Call::TriggerStatus { trigger_id } => self.show_trigger(&trigger_id),
             Call::TriggerList => self.list_triggers(),

@@ -372,7 +372,7 @@ impl Supervisor {
     fn hears_keys(&self) -> bool {
         match self.life.phase() {
             Phase::Asking | Phase::Halted => true,
-            Phase::Waiting { .. } | Phase::Preparing { .. } | Phase::Stopping { .. } | Phase::Away => {
+            Phase::Waiting { .. } | Phase::Preparing { .. } | Phase::Stopping { .. } | Phase::Away { .. } => {
                 self.io() == Io::Pty
             }
             Phase::Clearing { .. }

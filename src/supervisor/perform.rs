@@ -153,12 +153,12 @@ impl Supervisor {
 
     fn spawn_session(&mut self, next: Next) -> Result<Agent, Failed> {
         let size = self.wanted_size();
-        let first_words = self.bridge.triggers.prompt().filter(|_| next == Next::Fresh);
+        let first_words = self.bridge.triggers.prompt().filter(|_| next == Next::Anew);
         let Charge::Run(session) = &mut self.charge else { return Err(Failed::own("charge", "no session")) };
         let settings = &session.settings;
         let new_id = random::uuid_v4().map_err(|e| Failed::own("random", &e.to_string()))?;
         let start = match next {
-            Next::Fresh => Start::Fresh,
+            Next::Fresh | Next::Anew => Start::Fresh,
             Next::Continue => Start::Continue,
         };
         let conversation = &session.record.facts.conversation;
@@ -376,7 +376,7 @@ fn launch_init(command: &[OsString]) -> Result<Agent, Failed> {
 
 pub(super) fn start_name(next: Next) -> &'static str {
     match next {
-        Next::Fresh => "fresh",
+        Next::Fresh | Next::Anew => "fresh",
         Next::Continue => "continue",
     }
 }

@@ -321,8 +321,10 @@ impl Supervisor {
     }
 
     fn on_typed(&mut self, bytes: &[u8]) {
-        let busy =
-            matches!(self.life.phase(), Phase::Stopping { .. } | Phase::Preparing { .. } | Phase::Away);
+        let busy = matches!(
+            self.life.phase(),
+            Phase::Stopping { .. } | Phase::Preparing { .. } | Phase::Away { .. }
+        );
         if busy && keys::holds_interrupt(bytes) {
             // In a raw terminal nobody else turns the key into a signal.
             self.events.push_back(Event::StopAsked { sender: 0 });

@@ -271,7 +271,7 @@ pub(super) fn phase_name(phase: &Phase) -> &'static str {
         Phase::Asking => "asking",
         Phase::Halted => "halted",
         Phase::Telling { .. } => "halted",
-        Phase::Restarting { .. } | Phase::Away => "restarting",
+        Phase::Restarting { .. } | Phase::Away { .. } => "restarting",
         Phase::Stopping { .. } => "stopping",
         Phase::Ended => "ended",
     }

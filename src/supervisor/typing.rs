@@ -148,8 +148,12 @@ impl Supervisor {
     }
 
     /// What the agent tells of itself.
-    pub(super) fn hook(&mut self, event: HookEvent, prompt: Option<&str>) -> Answered {
+    pub(super) fn hook(&mut self, event: HookEvent, prompt: Option<&str>, peer: Peer) -> Answered {
         self.note_heartbeat();
+        if self.is_of_call(peer) {
+            self.call_says(event, prompt);
+            return Ok(Answer::Now(Body::Ack(Ack {})));
+        }
         match event {
             HookEvent::UserPromptSubmit => {
                 let effects = self.desk.typing.prompt_taken(prompt.unwrap_or_default());

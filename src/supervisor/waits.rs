@@ -103,7 +103,7 @@ impl Supervisor {
                 | Phase::Starting { .. }
                 | Phase::Running { .. }
                 | Phase::Restarting { .. }
-                | Phase::Away
+                | Phase::Away { .. }
                 | Phase::Waiting { .. } => None,
             },
             ForWhat::State(WaitFor::Halted) => match self.life.health() {

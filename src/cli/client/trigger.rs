@@ -14,7 +14,7 @@ use crate::control::CallError;
 use crate::control::client::Patience;
 use crate::control::protocol::{self, Call, Code, TriggerList, TriggerState};
 
-/// Held back for a minute, typed, retried, and others before it.
+/// Held back for a minute, typed, retried, and others before it; most calls that carry one, too.
 const DELIVERED: Duration = Duration::from_secs(600);
 /// The exit code for what may be delivered later.
 const HELD_BACK: u8 = 75;
@@ -71,7 +71,7 @@ fn judged(trouble: Trouble) -> Trouble {
 fn exit_code(code: Code) -> u8 {
     match code {
         Code::BadParams | Code::TooLarge | Code::DuplicateId | Code::LineTooLong => 65,
-        Code::DeferTimeout | Code::TriggerRateLimited | Code::TooMany => HELD_BACK,
+        Code::DeferTimeout | Code::TriggerRateLimited | Code::TooMany | Code::Stopping => HELD_BACK,
         Code::Forbidden => 77,
         _ => 70,
     }
@@ -172,7 +172,7 @@ mod tests {
             (Code::ThreadAutoBlocked, 70),
             (Code::WriteFailed, 70),
             (Code::Cancelled, 70),
-            (Code::Stopping, 70),
+            (Code::Stopping, 75),
         ] {
             assert_eq!(exit_code(code), exit, "{code}");
         }

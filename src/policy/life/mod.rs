@@ -88,7 +88,7 @@ impl Life {
             Phase::Stopping { stop, .. } => return Some((stop.deadline(), Why::GraceOver)),
             Phase::Ended => return None,
             Phase::Starting { .. } | Phase::Running { .. } => None,
-            Phase::Asking | Phase::Halted | Phase::Away => None,
+            Phase::Asking | Phase::Halted | Phase::Away { .. } => None,
         };
         own.into_iter().chain(self.timeout_at.map(|at| (at, Why::Timeout))).min_by_key(|(at, _)| *at)
     }
@@ -133,12 +133,27 @@ impl Life {
                 self.resume(now)
             }
             (Running { since, .. }, RestartAsked { next }) => self.end_agent(Then::Start(next), since, now),
-            (Running { since, .. }, AwayAsked) => self.end_agent(Then::StayAway, since, now),
+            (Running { since, .. }, AwayAsked) => self.end_agent(Then::StayAway(None), since, now),
             (Waiting { .. }, AwayAsked) => {
-                self.phase = Away;
+                self.phase = Away { asked: None };
                 vec![]
             }
-            (Away, BackAsked { next }) => self.restart(next, now),
+            (Restarting { then: Then::Start(next), since, kill_at }, AwayAsked) => {
+                self.phase = Restarting { then: Then::StayAway(Some(next)), since, kill_at };
+                vec![]
+            }
+            (Restarting { then: Then::StayAway(_), since, kill_at }, RestartAsked { next }) => {
+                self.phase = Restarting { then: Then::StayAway(Some(next)), since, kill_at };
+                vec![]
+            }
+            (Away { .. }, RestartAsked { next }) => {
+                self.phase = Away { asked: Some(next) };
+                vec![]
+            }
+            (Away { asked }, BackAsked { next: Next::Continue }) => {
+                self.restart(asked.unwrap_or(Next::Continue), now)
+            }
+            (Away { .. }, BackAsked { next }) => self.restart(next, now),
             (Restarting { then, since, kill_at: Some(at) }, Due) if now.at >= at => {
                 self.phase = Restarting { then, since, kill_at: None };
                 vec![Effect::EndAgent(Order::KillAgent)]
@@ -151,7 +166,7 @@ impl Life {
                 let mut effects = vec![Effect::TellExit { class: Class::Asked, end, ran }];
                 match then {
                     Then::Start(next) => effects.extend(self.restart(next, now)),
-                    Then::StayAway => self.phase = Away,
+                    Then::StayAway(asked) => self.phase = Away { asked },
                 }
                 effects
             }
@@ -163,16 +178,17 @@ impl Life {
 
             (Clearing { .. } | Preparing { .. } | Starting { .. } | Running { .. }, StopAsked { sender })
             | (
-                Restarting { .. } | Waiting { .. } | Asking | Halted | Away | Telling { .. },
+                Restarting { .. } | Waiting { .. } | Asking | Halted | Away { .. } | Telling { .. },
                 StopAsked { sender },
             ) => self.stop(sender, now),
             (Clearing { .. } | Preparing { .. } | Starting { .. } | Running { .. }, KillAsked)
-            | (Restarting { .. } | Waiting { .. } | Asking | Halted | Away | Telling { .. }, KillAsked) => {
-                self.kill(now)
-            }
+            | (
+                Restarting { .. } | Waiting { .. } | Asking | Halted | Away { .. } | Telling { .. },
+                KillAsked,
+            ) => self.kill(now),
             (Clearing { .. } | Preparing { .. } | Starting { .. }, TerminalGone | StopCalled)
             | (Running { .. } | Restarting { .. } | Waiting { .. }, TerminalGone | StopCalled)
-            | (Asking | Halted | Away | Telling { .. }, TerminalGone | StopCalled) => {
+            | (Asking | Halted | Away { .. } | Telling { .. }, TerminalGone | StopCalled) => {
                 self.stop_patiently(now)
             }
             (Stopping { .. }, event) => self.while_stopping(event, now),
@@ -184,10 +200,10 @@ impl Life {
             | (Starting { .. }, LeftoversGone | Prepared { .. } | Retry | RestartAsked { .. } | Quit | Notified | TreeGone | Due)
             | (Running { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Retry | Quit | Notified | TreeGone | Due)
             | (Waiting { .. } | Asking | Halted, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Notified | TreeGone | Due)
-            | (Clearing { .. } | Preparing { .. } | Starting { .. } | Asking | Halted | Restarting { .. } | Away | Telling { .. }, AwayAsked)
+            | (Clearing { .. } | Preparing { .. } | Starting { .. } | Asking | Halted | Restarting { .. } | Away { .. } | Telling { .. }, AwayAsked)
             | (Clearing { .. } | Preparing { .. } | Starting { .. } | Running { .. } | Waiting { .. } | Asking | Halted | Restarting { .. } | Telling { .. }, BackAsked { .. })
             // Whoever called for its place brings it back.
-            | (Away, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | RestartAsked { .. } | Quit | Notified | TreeGone | Due)
+            | (Away { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | Quit | Notified | TreeGone | Due)
             | (Restarting { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Retry | RestartAsked { .. } | Quit | Notified | TreeGone | Due)
             | (Telling { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | RestartAsked { .. } | Quit | TreeGone | Due)
             | (Ended, _) => vec![],
@@ -246,14 +262,15 @@ impl Life {
             return [vec![Effect::TellHalt(reason)], self.tell_and_end(reason, now)].concat();
         }
         // What never ran says nothing about the conversation: the next spawn is this one again.
-        self.after_end(next, next, end, Duration::ZERO, now)
+        let again = if next == Next::Anew { Next::Continue } else { next };
+        self.after_end(next, again, end, Duration::ZERO, now)
     }
 
     fn after_exit(&mut self, ran_as: Next, end: End, ran: Duration, now: Now) -> Vec<Effect> {
         self.last_code = end.code;
         let next = match ran_as {
             Next::Continue if end.code != 0 && !end.asked && ran < CONTINUE_PROOF => Next::Fresh,
-            Next::Continue | Next::Fresh => Next::Continue,
+            Next::Continue | Next::Fresh | Next::Anew => Next::Continue,
         };
         self.after_end(ran_as, next, end, ran, now)
     }

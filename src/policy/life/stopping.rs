@@ -80,7 +80,7 @@ impl Life {
             | Phase::Waiting { .. }
             | Phase::Asking
             | Phase::Halted
-            | Phase::Away
+            | Phase::Away { .. }
             | Phase::Telling { .. }
             | Phase::Stopping { .. }
             | Phase::Ended => (Agent::Gone, now.at),

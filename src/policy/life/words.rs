@@ -11,14 +11,16 @@ use crate::policy::stop::{Order, Stop};
 pub enum Next {
     Fresh,
     Continue,
+    /// Fresh, with somebody else's first words. They are said once: what comes after it is a continue.
+    Anew,
 }
 
 /// What follows when an agent that was to end has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     Start(Next),
-    /// It comes back when it is called.
-    StayAway,
+    /// It comes back when it is called, and as somebody asked for meanwhile.
+    StayAway(Option<Next>),
 }
 
 #[derive(Clone, Debug)]
@@ -70,8 +72,11 @@ pub enum Phase {
         since: Instant,
         kill_at: Option<Instant>,
     },
-    /// It made room for somebody else in its conversation, who calls it back.
-    Away,
+    /// It made room for somebody else in its conversation, who calls it back. Somebody may have asked
+    /// for another start meanwhile.
+    Away {
+        asked: Option<Next>,
+    },
     /// Halted and about to end, once somebody has been told.
     Telling {
         until: Instant,

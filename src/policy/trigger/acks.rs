@@ -42,6 +42,10 @@ impl Triggers {
     /// was given up proves that it came late.
     pub fn prompt_taken(&mut self, prompt: Option<&str>, now: Now) -> Vec<Effect> {
         let Some(prompt) = prompt else { return self.acked_in_flight(By::Hook, now) };
+        if !envelope::is_one(prompt) {
+            // The turns that follow are somebody else's.
+            self.threads.leave();
+        }
         let is_in = |status: &&Status| envelope::is_in(prompt, &status.id, &status.thread);
         let typed = |status: &&Status| status.attempts > 0 && !matches!(status.state, State::Delivered(_));
         let id = self.all().rev().filter(typed).find(is_in).map(|status| status.id.clone());

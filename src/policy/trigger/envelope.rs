@@ -71,6 +71,11 @@ fn head(id: &str, thread: &str) -> String {
     format!("{OPENS} id={id} thread={thread}")
 }
 
+/// Whether a prompt holds any trigger.
+pub fn is_one(prompt: &str) -> bool {
+    text::gist(prompt).contains(OPENS)
+}
+
 /// Whether a prompt that the agent was given holds this trigger.
 pub fn is_in(prompt: &str, id: &str, thread: &str) -> bool {
     text::gist(prompt).contains(&text::gist(&head(id, thread)))

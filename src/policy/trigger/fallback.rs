@@ -159,8 +159,8 @@ impl Triggers {
         Some(format!("{}{}", self.summary(&flight.status), flight.asked.envelope()))
     }
 
-    /// The call has ended, or could not be made.
-    pub fn call_ended(&mut self, succeeded: bool, now: Now) -> Vec<Effect> {
+    /// The call has ended, or could not be made. On the way out there is no other.
+    pub fn call_ended(&mut self, succeeded: bool, is_leaving: bool, now: Now) -> Vec<Effect> {
         let mut effects = Vec::new();
         let Some(errand) = self.errand.take() else { return effects };
         if !succeeded {
@@ -174,6 +174,9 @@ impl Triggers {
             _ if succeeded => {
                 let by = if errand.fork { By::Fork } else { By::Resume };
                 self.deliver(flight.status, by, now, &mut effects);
+            }
+            _ if is_leaving => {
+                self.end(flight.status, State::Failed(Failure::NotRunning), now, &mut effects);
             }
             _ if !errand.is_late && flight.calls < self.numbers.resume_attempts => {
                 self.call(flight, errand.fork, now, &mut effects);

@@ -55,6 +55,10 @@ impl Triggers {
         let until = match late {
             Some(late) if world.is_held => late.min(now.at + self.numbers.ack_timeout),
             Some(late) if world.is_working && !(world.stands)() => late,
+            // Whoever holds it wants it as it is.
+            None if world.is_held => {
+                return self.end(flight.status, State::Failed(Failure::AckTimeout), now, effects);
+            }
             _ => return self.fall_back(flight, world, now, effects),
         };
         flight.step = Step::Awaiting { until };
@@ -104,12 +108,10 @@ impl Triggers {
             }
             typing::Refusal::LineTooLong { .. } => Failure::LineTooLong,
             typing::Refusal::NotShown => Failure::NotShown,
-            typing::Refusal::InputFull
-            | typing::Refusal::NotRunning
-            | typing::Refusal::NotReady
-            | typing::Refusal::OperatorBusy
-            | typing::Refusal::TooMany => Failure::WriteFailed,
-            typing::Refusal::EndedMeanwhile => Failure::NotRunning,
+            typing::Refusal::OperatorBusy => Failure::DeferTimeout,
+            typing::Refusal::NotReady => Failure::NotReady,
+            typing::Refusal::NotRunning | typing::Refusal::EndedMeanwhile => Failure::NotRunning,
+            typing::Refusal::InputFull | typing::Refusal::TooMany => Failure::WriteFailed,
         };
         self.end(flight.status, State::Failed(failure), now, &mut effects);
         effects

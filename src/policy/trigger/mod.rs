@@ -167,6 +167,12 @@ impl Triggers {
         (flight.step != Step::Calling { fork: true }).then_some(flight.status.id.as_str())
     }
 
+    /// The one of a thread that is under way: its id.
+    pub fn under_way(&self, thread: &str) -> Option<&str> {
+        let flight = self.flight.as_ref().filter(|flight| flight.status.thread == thread)?;
+        Some(&flight.status.id)
+    }
+
     /// The one that was last typed.
     pub fn last(&self) -> Option<&str> {
         self.last.as_deref()

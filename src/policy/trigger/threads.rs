@@ -96,6 +96,11 @@ impl Threads {
         self.active = Some(thread.to_owned());
     }
 
+    /// The agent turns to something else.
+    pub fn leave(&mut self) {
+        self.active = None;
+    }
+
     /// The agent's turn has ended. The thread that is blocked by it, if one is.
     pub fn turn_ended(&mut self, numbers: &Numbers) -> Option<(String, Guard)> {
         let active = self.active.clone()?;

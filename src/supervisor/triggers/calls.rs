@@ -90,17 +90,18 @@ impl Supervisor {
             let message = "the agent has no terminal of its own (--io inherit), so nothing can be typed";
             return Err(Error::new(Code::NoPty, message));
         }
-        if self.is_leaving() {
+        let most = self.bridge.triggers.numbers().max_bytes;
+        let asked = Asked::new(id, thread, reason, text, force, most);
+        let is_new = asked.as_ref().is_ok_and(|asked| self.bridge.triggers.status(&asked.id).is_none());
+        if is_new && self.is_leaving() {
             return self.stopping();
         }
-        if let Phase::Asking | Phase::Halted = self.life.phase() {
+        if let (true, Phase::Asking | Phase::Halted) = (is_new, self.life.phase()) {
             let message =
                 format!("no agent is running, and none will by itself; the phase is `{}`", self.shown_phase);
             return Err(Error::new(Code::NotRunning, message));
         }
         let triggers = &mut self.bridge.triggers;
-        let most = triggers.numbers().max_bytes;
-        let asked = Asked::new(id, thread, reason, text, force, most);
         asked.and_then(|asked| triggers.ask(asked, now())).map_err(|refusal| match refusal {
             Refusal::Bad(why) => Error::new(Code::BadParams, format!("`trigger`: param {why}")),
             Refusal::TooLarge { bytes } => {
@@ -150,7 +151,7 @@ impl Supervisor {
     pub(in crate::supervisor) fn ack_trigger(&mut self, id: Option<&str>, thread: Option<&str>) -> Answered {
         let whom = whom("ack", id, thread)?;
         self.note_heartbeat();
-        let of_thread = self.bridge.triggers.awaits().map(str::to_owned);
+        let of_thread = thread.and_then(|thread| self.bridge.triggers.under_way(thread)).map(str::to_owned);
         let Some(effects) = self.bridge.triggers.acked(whom, By::Ack, now()) else {
             return refuse(Code::NotFound, "no such trigger waits to be acknowledged");
         };

@@ -7,10 +7,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::super::helper::{self, Kind};
+use super::super::kin;
 use super::super::record;
 use super::super::{Charge, Supervisor, now};
+use crate::control::protocol::HookEvent;
 use crate::log::{Event as LogEvent, Name};
 use crate::os::signals;
+use crate::os::socket::Peer;
 use crate::os::wait::How;
 use crate::policy::life::{Event, Next};
 use crate::policy::trigger::Can;
@@ -31,7 +34,7 @@ pub(super) fn can(charge: &Charge) -> Can {
 impl Supervisor {
     pub(super) fn make_room(&mut self) {
         self.console.tell(
-            "a trigger was not acknowledged: the agent ends, the trigger goes into its conversation, and it returns",
+            "a trigger was not acknowledged: the agent is ended, and returns with the trigger in its conversation",
         );
         self.events.push_back(Event::AwayAsked);
     }
@@ -41,7 +44,7 @@ impl Supervisor {
     }
 
     pub(super) fn begin_anew(&mut self) {
-        self.events.push_back(Event::BackAsked { next: Next::Fresh });
+        self.events.push_back(Event::BackAsked { next: Next::Anew });
     }
 
     pub(super) fn carry(&mut self, text: &str, fork: bool) {
@@ -70,6 +73,23 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Whether it is the call that speaks, and not the agent.
+    pub(in crate::supervisor) fn is_of_call(&self, peer: Peer) -> bool {
+        let call = self.helpers.iter().find(|helper| helper.kind == Kind::Call);
+        call.is_some_and(|call| kin::descends(peer.pid, call.pid))
+    }
+
+    /// Its turns are not the agent's: only what it says of the trigger counts.
+    pub(in crate::supervisor) fn call_says(&mut self, event: HookEvent, prompt: Option<&str>) {
+        match event {
+            HookEvent::UserPromptSubmit => {
+                let effects = self.bridge.triggers.prompt_taken(prompt, now());
+                self.perform_triggers(effects);
+            }
+            HookEvent::Stop | HookEvent::Other => self.agent_at_work(),
+        }
+    }
+
     pub(super) fn end_call(&mut self) {
         for helper in self.helpers.iter().filter(|helper| helper.kind == Kind::Call) {
             let _ = signals::send_group(helper.pid, libc::SIGKILL);
@@ -92,8 +112,13 @@ impl Supervisor {
             .maybe("code", ended.map(|(_, how)| how.exit_code()))
             .maybe("error", (!words.is_empty()).then_some(words));
         self.log.record(event);
-        let effects = self.bridge.triggers.call_ended(succeeded, now());
+        if succeeded {
+            self.note_heartbeat();
+        }
+        let effects = self.bridge.triggers.call_ended(succeeded, self.is_leaving(), now());
         self.perform_triggers(effects);
+        // Whoever made room for it may come back now.
+        self.bridge.moved = true;
     }
 
     /// What the last call printed.

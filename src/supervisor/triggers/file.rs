@@ -1,6 +1,7 @@
 //! `<session>.triggers`: what was accepted and what became of it, a line each, so that neither a
 //! restart of the agent nor one of the supervisor drops or doubles a trigger.
 
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -138,18 +139,27 @@ pub(super) fn ended(status: &Status) -> Option<Line> {
 fn replay(text: &[u8]) -> Left {
     let mut left = Left::default();
     let mut typing: Vec<String> = Vec::new();
+    // An id that was forgotten may have been used again: its last end counts.
+    let mut ends: Vec<Option<Status>> = Vec::new();
+    let mut end_of: HashMap<String, usize> = HashMap::new();
     for line in text.split(|byte| *byte == b'\n') {
         match serde_json::from_slice(line) {
             Ok(Line::Asked { id, thread, reason, text, force, at }) => {
+                if let Some(at) = end_of.remove(&id) {
+                    ends[at] = None;
+                }
                 left.waiting.push((Asked { id, thread, reason, text, force }, at));
             }
             Ok(Line::Typing(id)) => typing.push(id),
             Ok(Line::Back(id)) => typing.retain(|typing| *typing != id),
             Ok(Line::Ended { id, thread, reason, force, subject, gist, how, attempts, late, at, ended }) => {
                 left.waiting.retain(|(asked, _)| asked.id != id);
-                left.ended.retain(|status| status.id != id);
+                typing.retain(|typing| *typing != id);
                 let Some(state) = State::of_end(&how) else { continue };
-                left.ended.push(Status {
+                if let Some(at) = end_of.insert(id.clone(), ends.len()) {
+                    ends[at] = None;
+                }
+                ends.push(Some(Status {
                     id,
                     thread,
                     reason,
@@ -161,13 +171,14 @@ fn replay(text: &[u8]) -> Left {
                     accepted_at: at,
                     ended_at: Some(ended),
                     acked_late: late,
-                });
+                }));
             }
             Ok(Line::Blocked(thread)) => left.blocked.push(thread),
             Ok(Line::Unblocked(thread)) => left.blocked.retain(|blocked| *blocked != thread),
             Err(_) => {}
         }
     }
+    left.ended = ends.into_iter().flatten().collect();
     let (under_way, waiting): (Vec<_>, Vec<_>) =
         left.waiting.drain(..).partition(|(asked, _)| typing.contains(&asked.id));
     (left.under_way, left.waiting) = (under_way, waiting);
@@ -227,6 +238,15 @@ mod tests {
         // Killed in the middle of a line, and whatever else may stand there.
         whole.extend(b"\n\xff{}\n{\"asked\":{\"id\":\"e\",\"thr");
         assert_eq!(replay(&whole), left);
+    }
+
+    #[test]
+    fn an_id_that_is_used_again_is_another_trigger() {
+        let first = end("a", State::Failed(Failure::Cancelled));
+        let lines =
+            [asked(&one("a"), 1), Line::Typing("a".into()), ended(&first).unwrap(), asked(&one("a"), 7)];
+        let left = replay(&text(&lines));
+        assert_eq!((left.waiting, left.under_way, left.ended), (vec![(one("a"), 7)], vec![], vec![]));
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl Supervisor {
     fn see_to_triggers(&mut self) {
         // On the way out none is begun: they wait for the session's next supervisor.
         let triggers = &self.bridge.triggers;
-        let has_work = triggers.has_work() || *self.life.phase() == Phase::Away;
+        let has_work = triggers.has_work() || matches!(self.life.phase(), Phase::Away { .. });
         if !has_work || self.is_leaving() && triggers.awaits().is_none() {
             return;
         }
@@ -138,7 +138,7 @@ impl Supervisor {
             is_held: !takes_keys,
             is_working: self.bridge.in_turn,
             confirms: self.agent_confirms,
-            heard_at: self.bridge.heartbeat.unwrap_or(self.tally.started_epoch) as u64,
+            heard_at: self.bridge.heartbeat.unwrap_or(self.tally.spawned_epoch) as u64,
             last_key: self.desk.last_key(),
             stands: &|| ends_with_trigger(screen),
             can: &|| fallback::can(charge),
@@ -242,7 +242,7 @@ impl Supervisor {
 fn standing(ground: &Ground, phase: &Phase) -> Agent {
     match phase {
         _ if ground.is_running => Agent::Up,
-        Phase::Away => Agent::Away,
+        Phase::Away { .. } => Agent::Away,
         Phase::Clearing { .. }
         | Phase::Preparing { .. }
         | Phase::Starting { .. }

@@ -42,7 +42,7 @@ fn any_end() -> impl Strategy<Value = End> {
 }
 
 fn any_next() -> impl Strategy<Value = Next> {
-    prop_oneof![Just(Next::Fresh), Just(Next::Continue)]
+    prop_oneof![Just(Next::Fresh), Just(Next::Continue), Just(Next::Anew)]
 }
 
 fn any_event() -> impl Strategy<Value = Event> {

@@ -140,8 +140,8 @@ fn an_agent_that_makes_room_stays_away_until_it_is_called() {
         assert_eq!(story.reaches_deadline(), [Effect::EndAgent(Order::KillAgent)]);
         let told = Effect::TellExit { class: Class::Asked, end: code(137), ran: secs(9) };
         assert_eq!(story.only_hears(Event::Exited(code(137))), [told]);
-        assert_eq!((story.life.phase(), story.armed()), (&Phase::Away, None));
-        for others in [Event::Retry, Event::Quit, FRESH, Event::AwayAsked, Event::Due] {
+        assert_eq!((story.life.phase(), story.armed()), (&Phase::Away { asked: None }, None));
+        for others in [Event::Retry, Event::Quit, Event::AwayAsked, Event::Due] {
             assert_eq!(story.only_hears(others), [], "{others:?}");
         }
         assert_eq!(story.only_hears(Event::BackAsked { next }), [Effect::Spawn(next)]);
@@ -155,10 +155,40 @@ fn one_that_waits_for_its_restart_makes_room_and_no_other_phase_does() {
         let before = story.life.phase().clone();
         assert_eq!(story.only_hears(Event::AwayAsked), [], "{phase}");
         let goes = phase == "waiting" || phase == "away";
-        assert_eq!(*story.life.phase() == Phase::Away, goes, "{phase}");
+        assert_eq!(matches!(story.life.phase(), Phase::Away { .. }), goes, "{phase}");
         assert!(goes || *story.life.phase() == before, "{phase}");
         if phase != "waiting" && phase != "away" {
             assert_eq!(story.only_hears(Event::BackAsked { next: Next::Fresh }), [], "{phase}");
         }
     }
+}
+
+#[test]
+fn a_restart_that_is_asked_for_meanwhile_is_what_comes_back() {
+    let away = |first: Event, second: Event| {
+        let mut story = Story::runs(rules());
+        story.hears(first);
+        assert_eq!(story.hears(second), []);
+        story.hears(Event::Exited(code(143)));
+        assert!(matches!(story.life.phase(), Phase::Away { asked: Some(Next::Fresh) }));
+        story
+    };
+    let mut late = Story::runs(rules());
+    late.hears(Event::AwayAsked);
+    late.hears(Event::Exited(code(143)));
+    assert_eq!(late.only_hears(FRESH), []);
+    for mut story in [away(Event::AwayAsked, FRESH), away(FRESH, Event::AwayAsked), late] {
+        let back = story.only_hears(Event::BackAsked { next: Next::Continue });
+        assert_eq!(back, [Effect::Spawn(Next::Fresh)]);
+    }
+}
+
+#[test]
+fn first_words_that_could_not_be_said_are_not_said_by_the_next_start() {
+    let mut story = Story::runs(rules());
+    story.hears(Event::AwayAsked);
+    story.hears(Event::Exited(code(143)));
+    assert_eq!(story.only_hears(Event::BackAsked { next: Next::Anew }), [Effect::Spawn(Next::Anew)]);
+    story.fails_to_spawn(126);
+    assert!(matches!(story.life.phase(), Phase::Waiting { next: Next::Continue, .. }));
 }

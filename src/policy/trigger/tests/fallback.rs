@@ -22,7 +22,7 @@ impl Life {
     }
 
     fn call_ends(&mut self, succeeded: bool) {
-        let effects = self.triggers.call_ended(succeeded, self.time());
+        let effects = self.triggers.call_ended(succeeded, false, self.time());
         self.take(effects);
         self.turn();
     }
@@ -248,6 +248,20 @@ fn an_agent_that_is_paused_or_ends_is_waited_for() {
     life.is_held = false;
     life.pass(8);
     assert_eq!(life.done, ["room"]);
+    let mut life = unacked(|life| life.is_held = true);
+    (0..30 * 8).for_each(|_| life.pass(8));
+    assert_eq!(life.state("a"), State::Failed(Failure::AckTimeout));
+    assert_eq!(life.done, [""; 0], "whoever paused it wants it as it is");
+}
+
+#[test]
+fn on_the_way_out_no_other_call_is_made() {
+    let mut life = unacked(|_| {});
+    life.goes_away();
+    let effects = life.triggers.call_ended(false, true, life.time());
+    life.take(effects);
+    assert_eq!(life.state("a"), State::Failed(Failure::NotRunning));
+    assert_eq!(life.done, ["room", "call"]);
 }
 
 #[test]

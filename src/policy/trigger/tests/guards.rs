@@ -147,3 +147,20 @@ fn an_agent_that_speaks_of_ever_new_threads_is_not_remembered_without_end() {
     assert!(life.triggers.blocked().any(|thread| thread == "t"), "that of a trigger is guarded all the same");
     life.ask("b", "new");
 }
+
+#[test]
+fn turns_of_somebody_elses_prompts_are_not_the_threads() {
+    let mut life = Life::new();
+    life.sent("a");
+    life.ack(For::Id("a"), By::Ack);
+    let numbers = life.triggers.numbers().no_progress_turns;
+    for prompt in [Some(life.typed[0].clone()), Some("a human's own".into())] {
+        let effects = life.triggers.prompt_taken(prompt.as_deref(), life.time());
+        life.take(effects);
+        for _ in 1..numbers {
+            let effects = life.triggers.turn_ended(life.time());
+            life.take(effects);
+        }
+    }
+    assert_eq!(life.triggers.blocked().count(), 0);
+}

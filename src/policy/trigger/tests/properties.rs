@@ -176,7 +176,7 @@ impl Story {
             Happens::MadeRoom => self.make_room(),
             Happens::Called(succeeded) if self.is_calling => {
                 self.is_calling = false;
-                let effects = self.life.triggers.call_ended(succeeded, now);
+                let effects = self.life.triggers.call_ended(succeeded, false, now);
                 self.life.take(effects);
             }
             Happens::Called(_) => {}
@@ -298,6 +298,7 @@ proptest! {
         let (began, left) = (told.life.now, told.life.triggers.kept().count() as u32);
         told.finish();
         prop_assert!(!told.life.triggers.has_work(), "all of them come to an end");
+        prop_assert!(told.life.agent != Agent::Away, "nobody stays away");
         let took = told.life.now - began;
         prop_assert!(took <= each * left, "{left} in {took:?}");
         for n in 0..told.threads.len() {
