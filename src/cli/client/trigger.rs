@@ -21,6 +21,13 @@ pub fn trigger(verb: args::Trigger, caller: &Caller) -> Result<u8, Trouble> {
             Failure::usage("--thread is missing; expected --thread T, what the message is about").into()
         );
     };
+    match (verb.force, verb.why.is_some()) {
+        (true, false) => return Err(bad_input("--force needs --why WHY, a reason for the log")),
+        (false, true) => {
+            return Err(Failure::usage("--why is the reason for --force, which is missing").into());
+        }
+        (true, true) | (false, false) => {}
+    }
     let thread = asked::text("--thread", thread)?;
     let text = String::from_utf8(read_text(caller)?).map_err(|_| bad_input("TEXT is not UTF-8"))?;
     let call = Call::Trigger {
@@ -42,8 +49,10 @@ fn optional(name: &'static str, word: Option<Word>) -> Result<Option<String>, Fa
     word.map(|word| asked::text(name, word)).transpose()
 }
 
+/// As the supervisor would say it.
 fn bad_input(message: &str) -> Trouble {
-    Trouble::Judged { code: 65, word: Code::BadParams.as_str(), message: message.to_owned() }
+    let word = Code::BadParams.as_str();
+    Trouble::Judged { code: 65, word, message: format!("{message} ({word})") }
 }
 
 /// With the exit codes that a trigger has.
