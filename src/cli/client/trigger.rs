@@ -55,19 +55,20 @@ fn bad_input(message: &str) -> Trouble {
     Trouble::Judged { code: 65, word, message: format!("{message} ({word})") }
 }
 
-/// With the exit codes that a trigger has.
+/// With the exit codes that a trigger has, and the code behind the words.
 fn judged(trouble: Trouble) -> Trouble {
-    let message = trouble.failure().message;
-    match &trouble {
+    let Failure { code, message } = trouble.failure();
+    let (code, word) = match &trouble {
         Trouble::There(CallError::Refused(refusal)) => {
-            Trouble::Judged { code: exit_code(refusal.code), word: refusal.code.as_str(), message }
+            return Trouble::Judged { code: exit_code(refusal.code), word: refusal.code.as_str(), message };
         }
-        other if other.failure().code == 69 => {
-            let message = format!("{message} (TARGET_NOT_FOUND)");
-            Trouble::Judged { code: 69, word: "TARGET_NOT_FOUND", message }
+        Trouble::There(CallError::TimedOutAfterSend { .. } | CallError::Broken(_)) => (code, trouble.word()),
+        _ if code == 69 => (code, "TARGET_NOT_FOUND"),
+        Trouble::There(CallError::CouldNotConnect { .. }) | Trouble::Here(_) | Trouble::Judged { .. } => {
+            return trouble;
         }
-        _ => trouble,
-    }
+    };
+    Trouble::Judged { code, word, message: format!("{message} ({word})") }
 }
 
 fn exit_code(code: Code) -> u8 {

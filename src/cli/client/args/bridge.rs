@@ -26,8 +26,8 @@ client_verb! {
      \u{20}   1  stdout cannot be written\n\
      \u{20}   2  usage error, or more than one session to choose from\n\
      \u{20}  65  bad input: the text, the id, the thread or the reason\n\
-     \u{20}  69  no supervisor answers\n\
-     \u{20}  70  it failed\n\
+     \u{20}  69  no supervisor answers (TARGET_NOT_FOUND), or it ended meanwhile\n\
+     \u{20}  70  it failed; the code in brackets says why\n\
      \u{20}  75  not now: an operator was at work, or there were too many\n\
      \u{20}  77  forbidden\n\
      \u{20} 124  no answer in time; `agentsup triggers` tells what became of it\n"
