@@ -118,3 +118,21 @@ fn an_operator_needs_a_reason_and_then_types_into_a_draft_and_it_is_audited() {
     assert_eq!(caller.get("trigger.status", json!({"trigger_id": "f"}))["forced"], true);
     stop(sup, &mut caller);
 }
+
+#[test]
+fn one_that_waits_is_forced_by_asking_for_it_again() {
+    let lab = Lab::new();
+    let (sup, mut caller) = up(claude(&lab, PATIENT), &lab);
+    let mut wire = Wire::attach(&lab, (100, 30), false);
+    wire.type_in(b"a draft ");
+    until_draft(&mut caller);
+    let trigger = |more: &[&str]| verb(&lab, &[&["trigger", "--thread", "ci", "--id", "w"], more].concat());
+    assert_eq!(trigger(&["--no-wait", "do w"]).1, "deferred w, OPERATOR_BUSY\n");
+    assert_eq!(trigger(&["--force", "--why", "on call", "do w"]).1, "delivered w, by hook\n");
+    assert_eq!(trigger(&["--force", "--why", "twice", "do w"]).1, "delivered w, by hook\n");
+    assert_eq!(all_read(&lab), format!("a draft {}", typed(&envelope("w", "ci", "do w"))));
+    let queued = sup.log.events("trigger_queued");
+    assert_eq!(queued.len(), 2, "{queued:?}");
+    assert!(!queued[0].contains("forced") && queued[1].ends_with("forced=yes why=\"on call\""), "{queued:?}");
+    stop(sup, &mut caller);
+}

@@ -172,7 +172,7 @@ fn a_supervisor_that_dies_while_it_is_waited_for_was_found() {
         told.join().unwrap()
     });
     assert!(dies.0 == 69 && !dies.2.contains("TARGET_NOT_FOUND"), "{dies:?}");
-    assert!(dies.2.contains("may have been done") && dies.2.contains("(BROKEN)"), "{dies:?}");
+    assert!(dies.2.contains("may have been done") && dies.2.contains("--id a tells (BROKEN)"), "{dies:?}");
     assert!(caller.receive().is_none());
     sup.end();
     // The next one knows what became of it.

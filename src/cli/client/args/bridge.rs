@@ -19,13 +19,14 @@ client_verb! {
                 ack`, `progress` or `heartbeat`, or by a line of output that begins with\n\
                 ACK_TRIGGER:ID.\n",
         note = "The same --id again is the same trigger: what became of it is said, and\n\
-                nothing is typed twice.\n"
+                nothing is typed twice. Whoever stops waiting (Ctrl-C) leaves it waiting:\n\
+                `agentsup triggers --cancel ID` takes back what was not typed yet.\n"
     )]
     "trigger" Trigger, timeout "DURATION that all of it may take (default: 10m)", codes
     "Exit codes: 0 when delivered, or accepted with --no-wait, or\n\
      \u{20}   1  stdout cannot be written\n\
      \u{20}   2  usage error, or more than one session to choose from\n\
-     \u{20}  65  bad input: the text, the id, the thread or the reason\n\
+     \u{20}  65  bad input: the text, the id, the thread, the reason, or no --why\n\
      \u{20}  69  no supervisor answers (TARGET_NOT_FOUND), or it ended meanwhile\n\
      \u{20}  70  it failed; the code in brackets says why\n\
      \u{20}  75  not now: an operator was at work, or there were too many\n\
