@@ -3,12 +3,13 @@
 
 mod support;
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::bridge::{self, QUICK, all_read, at_terminal, claude, envelope, typed, until_draft, verb};
 use support::caller::pid_of;
-use support::{Caller, Lab, Viewer, Wire, count, eventually, sys};
+use support::{AGENTSUP, Caller, Lab, Terminal, Viewer, Wire, count, eventually, sys};
 
 const SIZE: (u16, u16) = (100, 30);
 const QUIET: Duration = Duration::from_millis(700);
@@ -184,6 +185,27 @@ fn a_trigger_waits_for_every_operator_wherever_they_are() {
     assert!(all.starts_with(&own) && all.len() == own.len() + 11, "{all:?}");
     caller.get("stop", json!({"graceful": false}));
     terminal.end();
+}
+
+#[test]
+fn who_waits_at_a_terminal_is_told_why() {
+    let lab = Lab::new();
+    let (sup, mut caller) = bridge::up(claude(&lab, &patient()), &lab);
+    let mut wire = Wire::attach(&lab, SIZE, false);
+    wire.type_in(b"mine");
+    until_draft(&mut caller);
+    let mut terminal = Terminal::new(200, 10);
+    let mut command = Command::new(AGENTSUP);
+    command.args(["trigger", "--thread", "ci", "--id", "a", "do a", "--dir"]).arg(lab.state_dir());
+    terminal.start(command);
+    terminal.expect("deferred while an operator is at work (OPERATOR_BUSY)");
+    terminal.expect("`agentsup triggers --cancel a`");
+    human_pause();
+    wire.type_in(b"\r");
+    terminal.expect("delivered a, by hook");
+    assert_eq!(terminal.end().code(), Some(0));
+    assert_eq!(all_read(&lab), format!("mine\r{}", as_typed("a")), "asked for twice, typed once");
+    bridge::stop(sup, &mut caller);
 }
 
 /// However often both come at once: taken out, the triggers leave exactly what was typed, and each

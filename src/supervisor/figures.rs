@@ -29,6 +29,8 @@ pub(super) struct Tally {
     pub spawn_failures: u64,
     pub spawn_failure: String,
     pub last_key_epoch: Option<f64>,
+    /// Times that the session's record was not true.
+    pub registry_drift: u64,
 }
 
 impl Tally {
@@ -45,6 +47,7 @@ impl Tally {
             spawn_failures: 0,
             spawn_failure: String::new(),
             last_key_epoch: None,
+            registry_drift: 0,
         }
     }
 
@@ -233,6 +236,11 @@ impl Supervisor {
         ] {
             page.counter(&format!("trigger_{name}_total"), help, one(value));
         }
+        page.counter(
+            "registry_drift_total",
+            "Times that the session's record was not true of what lived: left by a kill, or not writable.",
+            one(self.tally.registry_drift),
+        );
         page.gauge("callers", "Connections to the control socket.", one(stats.callers));
         page.counter(
             "callers_dropped_total",

@@ -54,17 +54,28 @@ pub struct RecordedExit {
     pub class: String,
 }
 
+/// The phase in the last record of an orderly end.
+pub const ENDED: &str = "ended";
+
 /// All that a later supervisor takes over.
 #[derive(Default, Deserialize)]
-struct Kept {
-    #[serde(default)]
-    conversation: Conversation,
+#[serde(default)]
+pub struct Kept {
+    pub conversation: Conversation,
+    phase: Option<String>,
+}
+
+impl Kept {
+    /// It speaks of a supervisor as if that still lived. Read it as the owner of the session's lock.
+    pub fn is_drift(&self) -> bool {
+        self.phase.as_ref().is_some_and(|phase| phase != ENDED)
+    }
 }
 
 /// What an earlier supervisor of this session knew; nothing when there was none.
-pub fn read_conversation(path: &Path) -> Conversation {
-    let kept = read_plain(path).and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
-    kept.unwrap_or_default().conversation
+pub fn read(path: &Path) -> Kept {
+    let kept = read_plain(path).and_then(|text| serde_json::from_slice(&text).ok());
+    kept.unwrap_or_default()
 }
 
 fn read_plain(path: &Path) -> Option<Vec<u8>> {

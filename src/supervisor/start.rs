@@ -35,7 +35,9 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     // Before the record is read: until then its last owner may still write to it.
     let lock = take_session(&settings)?;
     let record_path = settings.state_dir.record(id);
-    let conversation = record::read_conversation(&record_path);
+    let found = record::read(&record_path);
+    let is_drift = found.is_drift();
+    let conversation = found.conversation;
     let new_id = random::uuid_v4().map_err(|e| own("random", e))?;
     let plan = session::plan(&settings.wish, settings.start, &conversation, &new_id)
         .map_err(|refusal| CannotStart { code: 78, message: refusal.to_string() })?;
@@ -95,6 +97,9 @@ pub fn run(settings: Settings) -> Result<u8, CannotStart> {
     supervisor.recorder = recorder;
     supervisor.manager = manager;
     supervisor.take_over_triggers();
+    supervisor.tally.registry_drift = u64::from(is_drift);
+    // Before anybody is answered: until then it speaks of an earlier supervisor.
+    supervisor.write_record();
     sched::take_short_turns();
     Ok(supervisor.live(first))
 }

@@ -193,7 +193,7 @@ impl Supervisor {
             .maybe("why", (phase == "stopping" && self.timed_out).then_some("timeout"))
             .with("health", health_name(self.life.health()));
         // `shutdown` is the last line of a run.
-        if phase != "ended" {
+        if phase != record::ENDED {
             self.log.record(event);
         }
         self.shown_phase = phase;
@@ -230,7 +230,7 @@ impl Supervisor {
         }
     }
 
-    fn write_record(&mut self) {
+    pub(super) fn write_record(&mut self) {
         let Charge::Run(session) = &mut self.charge else { return };
         let record = &mut session.record;
         record.pid = self.agent.as_ref().map(|a| a.pid);
@@ -256,6 +256,7 @@ impl Supervisor {
         let failed = record::write(&path, record).err();
         if let (Some(error), false) = (&failed, session.record_failed) {
             self.console.tell(&format!("cannot write `{}`: {error}", path.display()));
+            self.tally.registry_drift += 1;
         }
         session.record_failed = failed.is_some();
     }
@@ -273,7 +274,7 @@ pub(super) fn phase_name(phase: &Phase) -> &'static str {
         Phase::Telling { .. } => "halted",
         Phase::Restarting { .. } | Phase::Away { .. } => "restarting",
         Phase::Stopping { .. } => "stopping",
-        Phase::Ended => "ended",
+        Phase::Ended => record::ENDED,
     }
 }
 

@@ -438,6 +438,9 @@ pub struct Hook {
     note = "Health is `dead` without a supervisor, and `silent` when one does not answer\n\
             within half a second. On a narrow terminal a session that is a UUID is shown\n\
             by its first 8 characters; every verb takes those too.\n",
+    note = "Lines below the table that end in REGISTRY_DRIFT tell of a record, a lock or a\n\
+            socket that is not true of what lives, as a kill leaves them: the session's\n\
+            next start mends that, `agentsup prune` removes what is dead.\n",
     note = "Exit codes: 0, or\n\
             \u{20}   1  the state dir cannot be read, or stdout not written\n\
             \u{20}   2  usage error"

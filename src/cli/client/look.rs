@@ -61,8 +61,12 @@ pub fn span(time: Duration) -> String {
 }
 
 pub fn ago(epoch: f64) -> String {
+    format!("{} ago", age(epoch))
+}
+
+pub fn age(epoch: f64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    format!("{} ago", span(Duration::try_from_secs_f64(now - epoch).unwrap_or_default()))
+    span(Duration::try_from_secs_f64(now - epoch).unwrap_or_default())
 }
 
 /// Seconds since 1970 as `2026-11-16 18:35:02`, in UTC.

@@ -1,13 +1,13 @@
 //! `agentsup ls`: the sessions of the state dir, asked all at once.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::drift::{self, Lock, Said, Socket};
 use super::look::{Colour, Look, cut_end, cut_front, span};
 use super::reach::{first_group, is_uuid};
 use super::sessions::{self, Life};
@@ -40,14 +40,17 @@ pub struct Row {
     restart_count: Option<u64>,
     uptime_ms: Option<u64>,
     cwd: Option<String>,
-    /// Why it did not answer.
+    /// Why it did not answer, or what does not fit together.
     error: Option<String>,
+    /// [`drift::CODE`] in the second case.
+    code: Option<&'static str>,
 }
 
 /// What is used of `SESSION.json`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Recorded {
+    supervisor_pid: Option<u32>,
     pid: Option<i32>,
     phase: Option<String>,
     health: Option<String>,
@@ -98,27 +101,65 @@ pub fn look(dirs: &[StateDir]) -> Result<Vec<Row>, Failure> {
         }
     }
     let mut rows: Vec<Row> = found.iter().map(|(dir, id)| recorded(dir, id)).collect();
-    let asked: Vec<usize> = (0..rows.len()).filter(|n| rows[*n].live != Some(false)).collect();
-    let sockets: Vec<PathBuf> = asked.iter().map(|n| found[*n].0.socket(&found[*n].1)).collect();
+    let sockets: Vec<PathBuf> = found.iter().map(|(dir, id)| dir.socket(id)).collect();
     let answers = ask_all::<State>(&sockets, &Call::State { why: false, deep: false }, PATIENCE);
-    for ((n, socket), answer) in asked.into_iter().zip(&sockets).zip(answers) {
+    for ((row, (dir, session)), answer) in rows.iter_mut().zip(&found).zip(answers) {
+        let was_live = row.live;
+        let socket = match &answer {
+            Ok(state) => Socket::Answers { session: state.session.clone(), supervisor: state.supervisor_pid },
+            Err(_) if sessions::nobody_listens(dir, session) => Socket::NobodyListens,
+            Err(_) => Socket::Unknown,
+        };
         match answer {
-            Ok(state) => answered(&mut rows[n], &state),
+            Ok(state) => answered(row, &state),
+            Err(_) if row.live == Some(false) => {}
             // Started with --no-socket: the record is all there is to know, and it is kept up.
-            Err(_) if !socket.exists() => rows[n].error = Some("it has no control socket".to_owned()),
-            Err(error) => {
-                rows[n].health = "silent".to_owned();
-                rows[n].error = Some(error.to_string());
+            Err(_) if !dir.socket(session).exists() => {
+                row.error = Some("it has no control socket".to_owned());
             }
+            Err(error) => {
+                row.health = "silent".to_owned();
+                row.error = Some(error.to_string());
+            }
+        }
+        let said = said(dir, session, socket);
+        // One that began or ended while we looked has told us about two lives.
+        let is_one_life = lives(&said.lock) == was_live;
+        if let Some(words) = drift::drift(session, &said).filter(|_| is_one_life) {
+            row.error = Some(words);
+            row.code = Some(drift::CODE);
         }
     }
     Ok(rows)
 }
 
+fn lives(lock: &Lock) -> Option<bool> {
+    match lock {
+        Lock::Held(_) => Some(true),
+        Lock::Free => Some(false),
+        Lock::Unknown => None,
+    }
+}
+
+/// By lock and record, read behind the answer: who answers has written both.
+fn said(dir: &StateDir, session: &str, socket: Socket) -> Said {
+    let lock = match sessions::life(dir, session) {
+        Life::Live => Lock::Held(sessions::holder(dir, session)),
+        Life::Dead => Lock::Free,
+        Life::Unknown => Lock::Unknown,
+    };
+    let record = read_record(dir, session);
+    Said { lock, record: record.supervisor_pid.zip(record.phase), socket }
+}
+
+fn read_record(dir: &StateDir, session: &str) -> Recorded {
+    let text = sessions::read_plain(&dir.record(session)).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
 fn recorded(dir: &StateDir, session: &str) -> Row {
     let life = sessions::life(dir, session);
-    let text = fs::read(dir.record(session)).unwrap_or_default();
-    let record: Recorded = serde_json::from_slice(&text).unwrap_or_default();
+    let record = read_record(dir, session);
     let is_dead = life == Life::Dead;
     Row {
         session: session.to_owned(),
@@ -180,6 +221,11 @@ pub fn text(rows: &[Row], look: Look) -> String {
         }
         out += text.trim_end();
         out.push('\n');
+    }
+    for row in rows {
+        if let (Some(code), Some(error)) = (row.code, &row.error) {
+            out += &format!("{}: {} ({code})\n", row.session, visible(error));
+        }
     }
     out
 }

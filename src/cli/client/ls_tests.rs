@@ -1,3 +1,4 @@
+use std::fs;
 use std::time::Instant;
 
 use super::*;
@@ -24,6 +25,7 @@ fn row(session: &str, health: &str) -> Row {
         uptime_ms: Some(11_520_000),
         cwd: Some("/home/somebody/projects/a-long-name/src".into()),
         error: None,
+        code: None,
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! words → `args` → `reach` (which socket) → `verbs`, `state`, `attach`, `stream`, `transcript`, `wait`,
 //!                                            `health`
-//!                  `sessions` (what lies there) → `ls`, `prune`
+//!                  `sessions` (what lies there) → `ls` (and `drift`), `prune`
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,6 +25,7 @@ use crate::os::signals;
 
 pub mod args;
 mod attach;
+mod drift;
 mod health;
 mod hook;
 mod look;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -36,6 +36,31 @@ fn is_trap(dir: &StateDir, uid: u32) -> bool {
     dir.path.starts_with("/tmp/")
         && dir.source == "/tmp"
         && fs::symlink_metadata(&dir.path).is_ok_and(|meta| !meta.is_dir() || meta.uid() != uid)
+}
+
+/// Far more than a record or a lock ever holds.
+const LONGEST: u64 = 1 << 20;
+
+/// What a file of a session says. A fifo in its place holds nobody up.
+pub fn read_plain(path: &Path) -> Option<Vec<u8>> {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let mut text = Vec::new();
+    file.metadata().ok().filter(|meta| meta.is_file())?;
+    file.take(LONGEST).read_to_end(&mut text).ok()?;
+    Some(text)
+}
+
+/// The pid that stands in a lock, as its own namespace counts.
+pub fn holder(dir: &StateDir, session: &str) -> Option<u32> {
+    let text = String::from_utf8(read_plain(&dir.lock(session))?).ok()?;
+    text.split_whitespace().find_map(|word| word.strip_prefix("pid=")?.parse().ok())
+}
+
+/// Whether there is a socket, and nobody behind it.
+pub fn nobody_listens(dir: &StateDir, session: &str) -> bool {
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    socket::connect_to(&dir.socket(session), TO_KNOCK).is_err_and(refused)
 }
 
 pub fn holds(dir: &StateDir, session: &str) -> bool {

@@ -43,6 +43,8 @@ pub fn text(state: &State, look: Look) -> String {
         ("profile", Some(with(state.profile.clone(), Some(&state.io)))),
         ("environment", state.env_fingerprint.clone()),
         ("operator", operator(state)),
+        ("last trigger", state.last_trigger_id.clone()),
+        ("heartbeat", state.last_heartbeat_at.map(ago)),
         ("orphans reaped", Some(state.orphans_reaped.to_string())),
         ("zombies", state.zombies.map(|zombies| zombies.to_string())),
         ("tree", tree),
@@ -85,7 +87,8 @@ fn operator(state: &State) -> Option<String> {
         (false, _) => format!("{attached} attached"),
     };
     let last_key = state.operator.last_key_at.map(|at| format!(", last key {}", ago(at)));
-    Some(where_at + &last_key.unwrap_or_default())
+    let draft = if state.operator.draft { ", a draft stands in the line" } else { "" };
+    Some(where_at + &last_key.unwrap_or_default() + draft)
 }
 
 fn with(text: String, more: Option<&str>) -> String {

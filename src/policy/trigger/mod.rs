@@ -261,6 +261,17 @@ impl Triggers {
         effects
     }
 
+    /// One that waits is not held back any more. False when there is nothing to be forced.
+    pub fn force(&mut self, id: &str) -> bool {
+        let waiting = self.queue.iter_mut().find(|waiting| waiting.status.id == id && !waiting.asked.force);
+        if let Some(waiting) = waiting {
+            waiting.asked.force = true;
+            waiting.status.force = true;
+            return true;
+        }
+        false
+    }
+
     /// `None` when it is too late: it was typed, or has ended.
     pub fn cancel(&mut self, id: &str, now: Now) -> Option<Vec<Effect>> {
         let at = self.queue.iter().position(|waiting| waiting.status.id == id)?;

@@ -39,11 +39,15 @@ impl Supervisor {
             }
         };
         let accepted = self.accept(&id, &thread, reason.as_deref(), &text, (force, why.as_deref()));
+        if let Ok(true) = accepted {
+            let line = self.bridge.triggers.kept().find(|(asked, _)| asked.id == id);
+            let line = line.map(|(asked, status)| file::asked(asked, status.accepted_at));
+            self.keep(line);
+        }
+        // One that waits already may be forced by asking for it again.
+        let is_forced_now = accepted == Ok(false) && force && self.bridge.triggers.force(&id);
         match &accepted {
-            Ok(true) => {
-                let line = self.bridge.triggers.kept().find(|(asked, _)| asked.id == id);
-                let line = line.map(|(asked, status)| file::asked(asked, status.accepted_at));
-                self.keep(line);
+            Ok(is_new) if *is_new || is_forced_now => {
                 let event = LogEvent::new(Name::TriggerQueued)
                     .with("trigger_id", &id)
                     .with("thread", &thread)
@@ -54,7 +58,7 @@ impl Supervisor {
                     .maybe("why", why.filter(|_| force));
                 self.log.record(event);
             }
-            Ok(false) => {}
+            Ok(_) => {}
             Err(error) => {
                 let of = [("trigger_id", shortened(&id)), ("thread", shortened(&thread))];
                 let of = of.each_ref().map(|(key, value)| (*key, value.as_str()));

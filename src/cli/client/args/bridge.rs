@@ -18,16 +18,20 @@ client_verb! {
                 arrived when the agent acknowledges it: by its hook (claude), by `agentsup\n\
                 ack`, `progress` or `heartbeat`, or by a line of output that begins with\n\
                 ACK_TRIGGER:ID.\n",
+        note = "A claude or codex that does not acknowledge it is ended, a one-shot call\n\
+                brings it into the conversation, and the agent returns; while a human\n\
+                types, a fork of the conversation gets it instead.\n",
         note = "The same --id again is the same trigger: what became of it is said, and\n\
-                nothing is typed twice.\n"
+                nothing is typed twice. Whoever stops waiting (Ctrl-C) leaves it waiting:\n\
+                `agentsup triggers --cancel ID` takes back what was not typed yet.\n"
     )]
     "trigger" Trigger, timeout "DURATION that all of it may take (default: 10m)", codes
     "Exit codes: 0 when delivered, or accepted with --no-wait, or\n\
      \u{20}   1  stdout cannot be written\n\
      \u{20}   2  usage error, or more than one session to choose from\n\
-     \u{20}  65  bad input: the text, the id, the thread or the reason\n\
-     \u{20}  69  no supervisor answers\n\
-     \u{20}  70  it failed\n\
+     \u{20}  65  bad input: the text, the id, the thread, the reason, or no --why\n\
+     \u{20}  69  no supervisor answers (TARGET_NOT_FOUND), or it ended meanwhile\n\
+     \u{20}  70  it failed; the code in brackets says why\n\
      \u{20}  75  not now: an operator is at work (with --no-wait it comes later\n\
      \u{20}      by itself), or there are too many\n\
      \u{20}  77  forbidden\n\

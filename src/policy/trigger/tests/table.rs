@@ -429,3 +429,16 @@ fn what_can_never_be_typed_is_given_up() {
     life.typing_ends(Err(NotTyped::TooMany));
     assert_eq!(life.state("a"), State::Failed(Failure::WriteFailed));
 }
+
+#[test]
+fn one_that_waits_can_be_forced_and_none_that_does_not() {
+    let mut life = Life::new();
+    life.has_draft = true;
+    life.ask("a", "t");
+    life.ask("b", "u");
+    assert_eq!(life.state("b"), State::Deferred);
+    assert!(life.triggers.force("b") && !life.triggers.force("b") && !life.triggers.force("?"));
+    life.turn();
+    assert_eq!((life.state("a"), life.state("b")), (State::Deferred, State::Triggering));
+    assert!(life.triggers.status("b").unwrap().force && !life.triggers.force("b"));
+}
