@@ -175,7 +175,7 @@ pub struct Status {
     /// Of the text, to know another one by.
     pub gist: u64,
     pub state: State,
-    /// How often Enter was pressed for it.
+    /// How often Enter was pressed for it, and how often it was carried otherwise.
     pub attempts: u32,
     /// Seconds since 1970.
     pub accepted_at: u64,

@@ -123,9 +123,10 @@ pub(super) fn said(failure: Failure) -> (Code, &'static str) {
             "the agent has not acknowledged it, and the call that was to bring it into the conversation failed; \
              `agentsup logs` has its last words",
         ),
-        Failure::SpawnFailed => {
-            (Code::SpawnFailed, "the agent was to begin anew with it, and did not come up")
-        }
+        Failure::SpawnFailed => (
+            Code::SpawnFailed,
+            "the agent was to begin anew with it, and did not take it; `agentsup logs` has more",
+        ),
         Failure::Cancelled => (Code::Cancelled, "it was cancelled; nothing was typed"),
     }
 }
