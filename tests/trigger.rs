@@ -3,86 +3,14 @@
 
 mod support;
 
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{AGENTSUP, Caller, FAKE, Lab, Launch, Running, Terminal, eventually, sys};
-
-/// Numbers that a test can wait for.
-const QUICK: &str = "[trigger]\nquiet = \"700ms\"\nmax_defer = \"2s\"\nack_timeout = \"400ms\"\n\
-                     retry_waits = [\"100ms\", \"200ms\"]\nrate_per_minute = 1000\n\
-                     [policy]\ntransient_wait = \"100ms\"\n";
-const PATIENT: &str = "[trigger]\nrate_per_minute = 1000\n";
-
-fn launch(lab: &Lab, config: &str, words: &[&str]) -> Launch {
-    let config = lab.write("config.toml", config);
-    Launch::run(lab, words).with(["--config", &config])
-}
-
-/// An agent with a line of input that runs `script` with each prompt, under no name that is known.
-fn tui(lab: &Lab, config: &str, script: &str) -> Launch {
-    launch(lab, config, &[FAKE, "tui", &lab.text("record"), script])
-}
-
-fn claude(lab: &Lab, config: &str) -> Launch {
-    launch(lab, config, &[FAKE, "tui", &lab.text("record")]).with(["--agent", "claude"])
-}
-
-fn up(launch: Launch, lab: &Lab) -> (Running, Caller) {
-    let sup = launch.start();
-    sup.wait_for_output("READY");
-    let mut caller = Caller::of(lab);
-    caller.wait_for("ready");
-    (sup, caller)
-}
-
-fn stop(sup: Running, caller: &mut Caller) {
-    caller.get("stop", json!({"graceful": false}));
-    sup.end();
-}
-
-fn prompts(lab: &Lab) -> Vec<String> {
-    let record = lab.read("record");
-    let prompts = record.lines().filter_map(|line| line.strip_prefix("PROMPT "));
-    prompts.map(|text| serde_json::from_str(text).expect("JSON")).collect()
-}
-
-/// The agent notes a prompt behind its hooks.
-fn until_prompts(lab: &Lab, count: usize) -> Vec<String> {
-    eventually("the prompt is noted", || prompts(lab).len() >= count);
-    prompts(lab)
-}
-
-fn all_read(lab: &Lab) -> String {
-    let record = lab.read("record");
-    let reads = record.lines().filter_map(|line| line.strip_prefix("READ ")?.split_once(' '));
-    reads.map(|(_, text)| serde_json::from_str::<String>(text).expect("JSON")).collect()
-}
-
-/// The verb: its code, stdout and stderr.
-fn verb(lab: &Lab, words: &[&str]) -> (i32, String, String) {
-    verb_with(lab, words, "")
-}
-
-fn verb_with(lab: &Lab, words: &[&str], stdin: &str) -> (i32, String, String) {
-    let mut command = Command::new(AGENTSUP);
-    command.args([&words[..1], &["--dir", lab.state_dir().to_str().unwrap()], &words[1..]].concat());
-    command.env_remove("AGENTSUP_SOCKET").env_remove("AGENTSUP_SESSION");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
-    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (status.code().unwrap(), text(stdout), text(stderr))
-}
-
-fn metric(caller: &mut Caller, name: &str) -> u64 {
-    let page = caller.get("metrics", json!({}))["text"].as_str().unwrap().to_owned();
-    let line = page.lines().find(|line| line.starts_with(&format!("agentsup_trigger_{name}_total ")));
-    line.unwrap_or_else(|| panic!("no {name}")).rsplit(' ').next().unwrap().parse().unwrap()
-}
+use support::bridge::{
+    PATIENT, QUICK, all_read, at_terminal, claude, has_draft, launch, metric, prompts, stop, tui,
+    until_prompts, up, verb, verb_with,
+};
+use support::{AGENTSUP, Caller, FAKE, Lab, Launch, eventually, sys};
 
 #[test]
 fn claude_acknowledges_by_its_hook() {
@@ -192,20 +120,6 @@ fn an_agent_that_dies_before_it_acknowledges_is_told_of_and_the_next_one_is_serv
     let prompts = prompts(&lab);
     assert_eq!(prompts.len(), 2, "none is delivered twice: {prompts:?}");
     stop(sup, &mut caller);
-}
-
-/// Under a terminal, with an operator at it.
-fn at_terminal(launch: &Launch, lab: &Lab) -> (Terminal, Caller) {
-    let mut terminal = Terminal::new(100, 30);
-    terminal.start(launch.to_command());
-    terminal.expect("READY");
-    let mut caller = Caller::of(lab);
-    caller.wait_for("ready");
-    (terminal, caller)
-}
-
-fn has_draft(caller: &mut Caller) -> bool {
-    caller.state()["operator"]["draft"].as_bool().unwrap()
 }
 
 #[test]

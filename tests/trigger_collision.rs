@@ -216,7 +216,7 @@ fn a_human_who_never_stops_typing_and_triggers_that_never_stop_coming() {
     let config = patient().replace("quiet = \"700ms\"", "quiet = \"60ms\"");
     let (sup, mut caller) = bridge::up(claude(&lab, &config), &lab);
     let mut wire = Wire::attach(&lab, SIZE, false);
-    let (lines, mut human, mut asked) = (count(6, 60), String::new(), 0);
+    let (lines, mut human, mut asked) = (count(4, 40), String::new(), 0);
     for n in 0..lines {
         let line = format!("line {n} of a human\r");
         for (at, key) in line.char_indices() {
