@@ -160,26 +160,30 @@ impl Triggers {
     }
 
     /// The call has ended, or could not be made.
-    pub fn call_ended(&mut self, succeeded: bool, now: Now) -> Vec<Effect> {
+    pub fn call_ended(&mut self, called: Called, now: Now) -> Vec<Effect> {
         let mut effects = Vec::new();
         let Some(errand) = self.errand.take() else { return effects };
-        if !succeeded {
+        if matches!(called, Called::Failed | Called::NotMade) {
             self.note_failure(now.at);
         }
         let Some(flight) = self.flight.take_if(|flight| matches!(flight.step, Step::Calling { .. })) else {
             // Acknowledged in the meantime.
             return effects;
         };
-        match () {
-            _ if succeeded => {
+        let failure = match called {
+            Called::Answered => {
                 let by = if errand.fork { By::Fork } else { By::Resume };
                 self.deliver(flight.status, by, now, &mut effects);
+                return effects;
             }
-            _ if !errand.is_late && flight.calls < self.numbers.resume_attempts => {
+            Called::Failed if !errand.is_late && flight.calls < self.numbers.resume_attempts => {
                 self.call(flight, errand.fork, now, &mut effects);
+                return effects;
             }
-            _ => self.end(flight.status, State::Failed(Failure::ResumeFailed), now, &mut effects),
-        }
+            Called::Failed | Called::NotMade => Failure::ResumeFailed,
+            Called::CutShort => Failure::NotRunning,
+        };
+        self.end(flight.status, State::Failed(failure), now, &mut effects);
         effects
     }
 

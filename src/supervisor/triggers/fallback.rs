@@ -13,7 +13,7 @@ use crate::log::{Event as LogEvent, Name};
 use crate::os::signals;
 use crate::os::wait::How;
 use crate::policy::life::{Event, Next};
-use crate::policy::trigger::Can;
+use crate::policy::trigger::{Called, Can};
 use crate::session::{self, Wish};
 
 /// So much of a failed call's last words is looked at, and so much is told.
@@ -46,7 +46,7 @@ impl Supervisor {
 
     pub(super) fn carry(&mut self, text: &str, fork: bool) {
         if let Err(why) = self.start_call(text, fork) {
-            self.call_over(false, None, &why);
+            self.call_over(Called::NotMade, None, &why);
         }
     }
 
@@ -77,14 +77,20 @@ impl Supervisor {
     }
 
     pub(in crate::supervisor) fn on_call_ended(&mut self, pid: i32, how: How) {
-        let words = if how == How::Code(0) { String::new() } else { last_words(&self.call_output()) };
-        self.call_over(how == How::Code(0), Some((pid, how)), &words);
+        let called = match how {
+            How::Code(0) => Called::Answered,
+            // On the way out none is begun again.
+            _ if self.is_leaving() => Called::CutShort,
+            _ => Called::Failed,
+        };
+        let words = if called == Called::Answered { String::new() } else { last_words(&self.call_output()) };
+        self.call_over(called, Some((pid, how)), &words);
     }
 
-    fn call_over(&mut self, succeeded: bool, ended: Option<(i32, How)>, words: &str) {
-        let name = match succeeded {
-            true => Name::FallbackResumeSucceeded,
-            false => Name::FallbackResumeFailed,
+    fn call_over(&mut self, called: Called, ended: Option<(i32, How)>, words: &str) {
+        let name = match called {
+            Called::Answered => Name::FallbackResumeSucceeded,
+            Called::Failed | Called::NotMade | Called::CutShort => Name::FallbackResumeFailed,
         };
         let event = LogEvent::new(name)
             .maybe("trigger_id", self.bridge.triggers.last())
@@ -92,8 +98,10 @@ impl Supervisor {
             .maybe("code", ended.map(|(_, how)| how.exit_code()))
             .maybe("error", (!words.is_empty()).then_some(words));
         self.log.record(event);
-        let effects = self.bridge.triggers.call_ended(succeeded, now());
+        let effects = self.bridge.triggers.call_ended(called, now());
         self.perform_triggers(effects);
+        // Whoever made room for it is to come back, also when it was over at once.
+        self.bridge.moved = true;
     }
 
     /// What the last call printed.

@@ -22,7 +22,11 @@ impl Life {
     }
 
     fn call_ends(&mut self, succeeded: bool) {
-        let effects = self.triggers.call_ended(succeeded, self.time());
+        self.is_called(if succeeded { Called::Answered } else { Called::Failed });
+    }
+
+    fn is_called(&mut self, called: Called) {
+        let effects = self.triggers.call_ended(called, self.time());
         self.take(effects);
         self.turn();
     }
@@ -55,6 +59,19 @@ fn a_call_that_fails_is_repeated_as_often_as_it_may_be() {
     life.call_ends(false);
     assert_eq!(life.state("a"), State::Failed(Failure::ResumeFailed));
     assert_eq!(life.done, ["room", "call", "call", "back"]);
+}
+
+#[test]
+fn a_call_that_cannot_be_made_or_is_cut_short_is_not_repeated() {
+    for (called, failure) in
+        [(Called::NotMade, Failure::ResumeFailed), (Called::CutShort, Failure::NotRunning)]
+    {
+        let mut life = unacked(|_| {});
+        life.goes_away();
+        life.is_called(called);
+        assert_eq!(life.state("a"), State::Failed(failure));
+        assert_eq!(life.done, ["room", "call", "back"]);
+    }
 }
 
 #[test]
