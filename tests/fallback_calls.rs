@@ -5,9 +5,11 @@ mod support;
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 use support::bridge::{launch, up};
+use support::caller::pid_of;
 use support::procfs;
 use support::{Caller, FAKE, Lab, Launch, Running, eventually, sys};
 
@@ -117,4 +119,45 @@ fn a_killed_supervisors_call_is_gone_before_the_next_agent_runs() {
     assert_eq!(status(&mut caller, "a-1"), (json!("failed"), json!("NOT_RUNNING")));
     assert_eq!(calls(&lab).len(), 2);
     stop(sup, &mut caller);
+}
+
+#[test]
+fn an_agent_whose_program_is_gone_is_not_ended_for_a_trigger() {
+    let lab = Lab::new();
+    let (sup, mut caller) = up(claude(&lab, ":", ":"), &lab);
+    let pid = pid_of(&caller.get("pid", json!({})));
+    std::fs::remove_file(lab.path("claude")).expect("it was there");
+    let refusal = caller.refusal("trigger", json!({"thread": "ci", "trigger_id": "a-1", "text": "fix it"}));
+    assert_eq!(refusal, "ACK_TIMEOUT");
+    assert_eq!(pid_of(&caller.get("pid", json!({}))), pid);
+    stop(sup, &mut caller);
+}
+
+#[test]
+fn a_restart_does_not_wait_for_a_call_that_hangs() {
+    let lab = Lab::new();
+    let call = format!("setsid sleep 1000 & echo $! >>'{}'; wait", lab.text("calls"));
+    let (sup, mut caller) = up(claude(&lab, &call, ":"), &lab);
+    let first = caller.state()["conversation"].clone();
+    ask(&mut caller, "a-1");
+    eventually("the call is at work", || calls(&lab).len() == 2);
+    caller.get("restart", json!({"mode": "fresh"}));
+    assert!(calls(&lab).into_iter().all(|pid| !procfs::alive(pid)), "one writer per conversation");
+    assert_eq!(status(&mut caller, "a-1"), (json!("failed"), json!("RESUME_FAILED")));
+    caller.wait_for("ready");
+    assert_ne!(caller.state()["conversation"], first);
+    stop(sup, &mut caller);
+}
+
+#[test]
+fn whatever_lies_in_the_place_of_its_output_the_call_is_made() {
+    for odd in ["mkfifo", "mkdir", "ln -s /dev/full"] {
+        let lab = Lab::new();
+        let (sup, mut caller) = up(claude(&lab, "echo done", ":"), &lab);
+        let make = format!("{odd} '{}'", lab.text("state/supervisor/t.call"));
+        assert!(Command::new("sh").args(["-c", &make]).status().expect("sh").success());
+        let told = caller.get("trigger", json!({"thread": "ci", "trigger_id": "a-1", "text": "fix it"}));
+        assert_eq!((&told["state"], &told["by"]), (&json!("delivered"), &json!("resume")), "{odd}");
+        stop(sup, &mut caller);
+    }
 }

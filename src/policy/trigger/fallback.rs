@@ -187,6 +187,19 @@ impl Triggers {
         effects
     }
 
+    /// The agent is wanted back at once: whatever it makes room for is given up.
+    pub fn call_back(&mut self, now: Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if let Some(flight) = self.flight.take_if(|flight| matches!(flight.step, Step::Ending { .. })) {
+            self.end(flight.status, State::Failed(Failure::AckTimeout), now, &mut effects);
+        }
+        if let Some(errand) = self.errand.as_mut().filter(|errand| !errand.fork && !errand.is_late) {
+            errand.is_late = true;
+            effects.push(Effect::EndCall);
+        }
+        effects
+    }
+
     /// Whether something is under way that the agent made room for.
     fn needs_room(&self) -> bool {
         let step = self.flight.as_ref().map(|flight| flight.step);

@@ -1,7 +1,7 @@
 //! What carries a trigger that typing did not deliver: a call into the agent's conversation, for which
 //! the agent makes room, or an agent that begins anew with it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,8 @@ use super::super::helper::{self, Kind};
 use super::super::record;
 use super::super::{Charge, Supervisor, now};
 use crate::log::{Event as LogEvent, Name};
-use crate::os::signals;
 use crate::os::wait::How;
-use crate::policy::life::{Event, Next};
+use crate::policy::life::{Event, Next, Phase, Then};
 use crate::policy::trigger::{Called, Can};
 use crate::session::{self, Wish};
 
@@ -23,7 +22,10 @@ const TOLD: usize = 200;
 /// What can be done for the conversation that is known now.
 pub(super) fn can(charge: &Charge) -> Can {
     let Charge::Run(session) = charge else { return Can::default() };
-    // What is refused now would be refused to a spawn, too.
+    // What is refused now would be refused to a spawn, too: nobody is ended for it.
+    if !session::is_runnable(&session.settings.wish) {
+        return Can::default();
+    }
     let ways = session::ways(&session.settings.wish, &session.record.facts.conversation).unwrap_or_default();
     Can { resume: ways.resume, fork: ways.fork, spawn: ways.spawn }
 }
@@ -37,7 +39,19 @@ impl Supervisor {
     }
 
     pub(super) fn come_back(&mut self) {
-        self.events.push_back(Event::BackAsked { next: Next::Continue });
+        let next = std::mem::replace(&mut self.bridge.returns, Next::Continue);
+        self.events.push_back(Event::BackAsked { next });
+    }
+
+    /// Somebody wants the agent back at once, whatever it makes room for.
+    pub(in crate::supervisor) fn call_back(&mut self, next: Next) {
+        let makes_room =
+            matches!(self.life.phase(), Phase::Away | Phase::Restarting { then: Then::StayAway, .. });
+        if makes_room {
+            self.bridge.returns = next;
+            let effects = self.bridge.triggers.call_back(now());
+            self.perform_triggers(effects);
+        }
     }
 
     pub(super) fn begin_anew(&mut self) {
@@ -64,7 +78,10 @@ impl Supervisor {
         {
             settled = plan(&Wish { hooks: None, ..wish.clone() })?;
         }
-        let output = open_output(&self.call_output()).map_err(|e| format!("its output: {e}"))?;
+        // A full disk does not keep it from being made.
+        let output = open_output(&self.call_output())
+            .or_else(|_| OpenOptions::new().write(true).open("/dev/null"))
+            .map_err(|e| format!("its output: {e}"))?;
         let helper = helper::call(&settled, text, &output)?;
         self.helpers.push(helper);
         Ok(())
@@ -72,7 +89,7 @@ impl Supervisor {
 
     pub(super) fn end_call(&mut self) {
         for helper in self.helpers.iter().filter(|helper| helper.kind == Kind::Call) {
-            let _ = signals::send_group(helper.pid, libc::SIGKILL);
+            self.sweep.kill_under(helper.pid);
         }
     }
 
@@ -114,8 +131,9 @@ impl Supervisor {
 }
 
 fn open_output(path: &Path) -> io::Result<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(path)
+    // Whatever lies there, a fifo that the agent made for one, is not written to.
+    let _ = fs::remove_file(path);
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// The last line that says something.

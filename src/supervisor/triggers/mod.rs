@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use super::{Charge, Supervisor, figures, now};
 use crate::control::protocol::{Body, Code, Error};
-use crate::policy::life::Phase;
+use crate::policy::life::{Next, Phase};
 use crate::policy::trigger::{Agent, By, Effect, Numbers, State, Triggers, Typed, World, envelope};
 use crate::policy::typing::{Ground, Job};
 use crate::screen::Screen;
@@ -31,6 +31,8 @@ pub(super) struct Bridge {
     pub(super) in_turn: bool,
     /// When the agent itself last gave a sign.
     pub(super) heartbeat: Option<f64>,
+    /// As what an agent that made room comes back.
+    returns: Next,
     /// Where triggers are kept for the session's next supervisor.
     kept: Option<Kept>,
     /// The operator was told that they are not.
@@ -46,6 +48,7 @@ impl Bridge {
             moved: false,
             in_turn: false,
             heartbeat: None,
+            returns: Next::Continue,
             kept: None,
             told_unkept: false,
         }

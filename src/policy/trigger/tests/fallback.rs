@@ -89,6 +89,26 @@ fn a_call_that_never_ends_is_ended_and_not_repeated() {
 }
 
 #[test]
+fn an_agent_that_is_wanted_back_waits_for_no_call() {
+    let mut life = unacked(|_| {});
+    let effects = life.triggers.call_back(life.time());
+    life.take(effects);
+    life.goes_away();
+    assert_eq!(life.state("a"), State::Failed(Failure::AckTimeout));
+    assert_eq!(life.done, ["room", "back"]);
+    let mut life = unacked(|_| {});
+    life.goes_away();
+    for _ in 0..2 {
+        let effects = life.triggers.call_back(life.time());
+        life.take(effects);
+    }
+    assert_eq!(life.done, ["room", "call", "end call"]);
+    life.call_ends(false);
+    assert_eq!(life.state("a"), State::Failed(Failure::ResumeFailed));
+    assert_eq!(life.done, ["room", "call", "end call", "back"]);
+}
+
+#[test]
 fn what_the_call_says_counts_at_once_and_the_agent_waits_for_its_end() {
     let mut life = unacked(|_| {});
     life.goes_away();
