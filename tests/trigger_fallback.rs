@@ -118,19 +118,6 @@ fn a_stop_ends_the_call_and_makes_no_other() {
 }
 
 #[test]
-fn an_agent_whose_call_cannot_be_made_comes_back_by_itself() {
-    let lab = Lab::new();
-    let (sup, mut caller) = up(claude(&lab, "").with(["--no-hooks"]), &lab);
-    std::fs::create_dir(lab.path("state/supervisor/t.call")).expect("in its place");
-    caller.get("trigger", json!({"thread": "ci", "trigger_id": "a-1", "text": "fix it", "wait": false}));
-    // Nobody asks the supervisor anything meanwhile, so nobody wakes it.
-    eventually("the agent is back", || starts(&lab).len() == 2);
-    let status = caller.get("trigger.status", json!({"trigger_id": "a-1"}));
-    assert_eq!(status["code"], json!("RESUME_FAILED"));
-    stop(sup, &mut caller);
-}
-
-#[test]
 fn a_call_that_fails_is_tried_again_and_told_with_its_last_words() {
     let lab = Lab::new();
     lab.write("fails", "");

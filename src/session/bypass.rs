@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::{Conversation, Environment, Hooked, Refusal, Settled, SpawnPlan, Start, Wish, profile};
+use super::{Conversation, Environment, Hooked, Refusal, Settled, SpawnPlan, Start, Wish, profile, program};
 
 /// Where a one-shot call answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,13 @@ pub fn ways(wish: &Wish, conversation: &Conversation) -> Result<Ways, Refusal> {
     let settled = Settled::of(wish)?;
     let can = |how| settled.call_line(wish, conversation, how).is_some();
     Ok(Ways { resume: can(How::Resume), fork: can(How::Fork), spawn: settled.base().is_some() })
+}
+
+/// Whether the program is still there: one that was started may have been removed, or be in the middle
+/// of an update.
+pub fn is_runnable(wish: &Wish) -> bool {
+    let found = |s: &Settled| program::find(&s.hooks.command[0], s.env.get("PATH"), &s.cwd.value).is_ok();
+    Settled::of(wish).as_ref().is_ok_and(found)
 }
 
 pub fn call(wish: &Wish, conversation: &Conversation, how: How) -> Result<CallPlan, Refusal> {

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use bypass::{CallPlan, How, Ways, call, plan_anew, ways};
+pub use bypass::{CallPlan, How, Ways, call, is_runnable, plan_anew, ways};
 pub use document::Document;
 pub use env::{EnvVar, Environment};
 pub use profile::Profile;

@@ -130,6 +130,7 @@ impl Supervisor {
             Mode::Fresh => Next::Fresh,
             Mode::Continue => Next::Continue,
         };
+        self.call_back();
         self.events.push_back(Event::RestartAsked { next });
         Ok(self.next_spawn())
     }

@@ -341,6 +341,10 @@ impl Supervisor {
             }
             return;
         }
+        if let Phase::Away { .. } = self.life.phase() {
+            // It comes back by itself.
+            return;
+        }
         let waiting = matches!(self.life.phase(), Phase::Waiting { .. });
         match keys::choice(bytes).filter(|_| !waiting || keys::is_deliberate(bytes)) {
             Some(Choice::Retry) => {

@@ -221,6 +221,16 @@ impl Sweep {
         }
     }
 
+    /// One of our children, and what descends from it.
+    pub fn kill_under(&self, root: i32) {
+        let all = procfs::processes().unwrap_or_default();
+        let below = procfs::descendants(&all, root);
+        let _ = signals::send_group(root, libc::SIGKILL);
+        for process in below.iter().filter(|p| !p.zombie) {
+            let _ = signals::send(process.pid, libc::SIGKILL);
+        }
+    }
+
     /// Stops every descendant; where nothing can be seen, `agent`'s group. Whom somebody else has
     /// stopped is left to them.
     pub fn freeze(&mut self, agent: Option<i32>) {

@@ -159,29 +159,43 @@ impl Triggers {
         Some(format!("{}{}", self.summary(&flight.status), flight.asked.envelope()))
     }
 
-    /// The call has ended, or could not be made. On the way out there is no other.
-    pub fn call_ended(&mut self, succeeded: bool, is_leaving: bool, now: Now) -> Vec<Effect> {
+    /// The call has ended, or could not be made.
+    pub fn call_ended(&mut self, called: Called, now: Now) -> Vec<Effect> {
         let mut effects = Vec::new();
         let Some(errand) = self.errand.take() else { return effects };
-        if !succeeded {
+        if matches!(called, Called::Failed | Called::NotMade) {
             self.note_failure(now.at);
         }
         let Some(flight) = self.flight.take_if(|flight| matches!(flight.step, Step::Calling { .. })) else {
             // Acknowledged in the meantime.
             return effects;
         };
-        match () {
-            _ if succeeded => {
+        let failure = match called {
+            Called::Answered => {
                 let by = if errand.fork { By::Fork } else { By::Resume };
                 self.deliver(flight.status, by, now, &mut effects);
+                return effects;
             }
-            _ if is_leaving => {
-                self.end(flight.status, State::Failed(Failure::NotRunning), now, &mut effects);
-            }
-            _ if !errand.is_late && flight.calls < self.numbers.resume_attempts => {
+            Called::Failed if !errand.is_late && flight.calls < self.numbers.resume_attempts => {
                 self.call(flight, errand.fork, now, &mut effects);
+                return effects;
             }
-            _ => self.end(flight.status, State::Failed(Failure::ResumeFailed), now, &mut effects),
+            Called::Failed | Called::NotMade => Failure::ResumeFailed,
+            Called::CutShort => Failure::NotRunning,
+        };
+        self.end(flight.status, State::Failed(failure), now, &mut effects);
+        effects
+    }
+
+    /// The agent is wanted back at once: whatever it makes room for is given up.
+    pub fn call_back(&mut self, now: Now) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if let Some(flight) = self.flight.take_if(|flight| matches!(flight.step, Step::Ending { .. })) {
+            self.end(flight.status, State::Failed(Failure::AckTimeout), now, &mut effects);
+        }
+        if let Some(errand) = self.errand.as_mut().filter(|errand| !errand.fork && !errand.is_late) {
+            errand.is_late = true;
+            effects.push(Effect::EndCall);
         }
         effects
     }
@@ -224,7 +238,8 @@ impl Triggers {
                 State::Delivered(_) => "delivered",
                 _ => "not delivered",
             };
-            let _ = writeln!(text, "- {}{reason}, {outcome}: {}", status.id, status.subject);
+            let subject = envelope::plain(&status.subject).unwrap_or_default();
+            let _ = writeln!(text, "- {}{reason}, {outcome}: {subject}", status.id);
         }
         if let Some(finding) = self.threads.finding(&of.thread).and_then(envelope::plain) {
             let _ = writeln!(text, "What was found last: {finding}");

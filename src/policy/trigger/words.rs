@@ -284,6 +284,17 @@ pub enum Effect {
     Tell(News),
 }
 
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Called {
+    Answered,
+    Failed,
+    /// It could not even be started, and could not a moment later.
+    NotMade,
+    /// Together with the supervisor that made it.
+    CutShort,
+}
+
 /// For the log, and for whoever waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {

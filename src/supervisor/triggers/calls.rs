@@ -146,7 +146,7 @@ impl Supervisor {
             return self.show_trigger(id);
         }
         let Some(effects) = self.bridge.triggers.cancel(id, now()) else {
-            return refuse(Code::TooLate, "it was typed already, or has ended");
+            return refuse(Code::TooLate, "it was typed or carried already, or has ended");
         };
         self.perform_triggers(effects);
         self.show_trigger(id)

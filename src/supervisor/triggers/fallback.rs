@@ -1,7 +1,7 @@
 //! What carries a trigger that typing did not deliver: a call into the agent's conversation, for which
 //! the agent makes room, or an agent that begins anew with it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,10 @@ use super::super::record;
 use super::super::{Charge, Supervisor, now};
 use crate::control::protocol::HookEvent;
 use crate::log::{Event as LogEvent, Name};
-use crate::os::signals;
 use crate::os::socket::Peer;
 use crate::os::wait::How;
-use crate::policy::life::{Event, Next};
-use crate::policy::trigger::Can;
+use crate::policy::life::{Event, Next, Phase, Then};
+use crate::policy::trigger::{Called, Can};
 use crate::session::{self, Wish};
 
 /// So much of a failed call's last words is looked at, and so much is told.
@@ -26,7 +25,10 @@ const TOLD: usize = 200;
 /// What can be done for the conversation that is known now.
 pub(super) fn can(charge: &Charge) -> Can {
     let Charge::Run(session) = charge else { return Can::default() };
-    // What is refused now would be refused to a spawn, too.
+    // What is refused now would be refused to a spawn, too: nobody is ended for it.
+    if !session::is_runnable(&session.settings.wish) {
+        return Can::default();
+    }
     let ways = session::ways(&session.settings.wish, &session.record.facts.conversation).unwrap_or_default();
     Can { resume: ways.resume, fork: ways.fork, spawn: ways.spawn }
 }
@@ -43,13 +45,22 @@ impl Supervisor {
         self.events.push_back(Event::BackAsked { next: Next::Continue });
     }
 
+    /// Somebody wants the agent back at once, whatever it makes room for.
+    pub(in crate::supervisor) fn call_back(&mut self) {
+        if matches!(self.life.phase(), Phase::Away { .. } | Phase::Restarting { then: Then::StayAway(_), .. })
+        {
+            let effects = self.bridge.triggers.call_back(now());
+            self.perform_triggers(effects);
+        }
+    }
+
     pub(super) fn begin_anew(&mut self) {
         self.events.push_back(Event::BackAsked { next: Next::Anew });
     }
 
     pub(super) fn carry(&mut self, text: &str, fork: bool) {
         if let Err(why) = self.start_call(text, fork) {
-            self.call_over(false, None, &why);
+            self.call_over(Called::NotMade, None, &why);
         }
     }
 
@@ -67,7 +78,10 @@ impl Supervisor {
         {
             settled = plan(&Wish { hooks: None, ..wish.clone() })?;
         }
-        let output = open_output(&self.call_output()).map_err(|e| format!("its output: {e}"))?;
+        // A full disk does not keep it from being made.
+        let output = open_output(&self.call_output())
+            .or_else(|_| OpenOptions::new().write(true).open("/dev/null"))
+            .map_err(|e| format!("its output: {e}"))?;
         let helper = helper::call(&settled, text, &output)?;
         self.helpers.push(helper);
         Ok(())
@@ -92,19 +106,25 @@ impl Supervisor {
 
     pub(super) fn end_call(&mut self) {
         for helper in self.helpers.iter().filter(|helper| helper.kind == Kind::Call) {
-            let _ = signals::send_group(helper.pid, libc::SIGKILL);
+            self.sweep.kill_under(helper.pid);
         }
     }
 
     pub(in crate::supervisor) fn on_call_ended(&mut self, pid: i32, how: How) {
-        let words = if how == How::Code(0) { String::new() } else { last_words(&self.call_output()) };
-        self.call_over(how == How::Code(0), Some((pid, how)), &words);
+        let called = match how {
+            How::Code(0) => Called::Answered,
+            // On the way out none is begun again.
+            _ if self.is_leaving() => Called::CutShort,
+            _ => Called::Failed,
+        };
+        let words = if called == Called::Answered { String::new() } else { last_words(&self.call_output()) };
+        self.call_over(called, Some((pid, how)), &words);
     }
 
-    fn call_over(&mut self, succeeded: bool, ended: Option<(i32, How)>, words: &str) {
-        let name = match succeeded {
-            true => Name::FallbackResumeSucceeded,
-            false => Name::FallbackResumeFailed,
+    fn call_over(&mut self, called: Called, ended: Option<(i32, How)>, words: &str) {
+        let name = match called {
+            Called::Answered => Name::FallbackResumeSucceeded,
+            Called::Failed | Called::NotMade | Called::CutShort => Name::FallbackResumeFailed,
         };
         let event = LogEvent::new(name)
             .maybe("trigger_id", self.bridge.triggers.last())
@@ -112,12 +132,12 @@ impl Supervisor {
             .maybe("code", ended.map(|(_, how)| how.exit_code()))
             .maybe("error", (!words.is_empty()).then_some(words));
         self.log.record(event);
-        if succeeded {
+        if called == Called::Answered {
             self.note_heartbeat();
         }
-        let effects = self.bridge.triggers.call_ended(succeeded, self.is_leaving(), now());
+        let effects = self.bridge.triggers.call_ended(called, now());
         self.perform_triggers(effects);
-        // Whoever made room for it may come back now.
+        // Whoever made room for it is to come back, also when it was over at once.
         self.bridge.moved = true;
     }
 
@@ -131,8 +151,9 @@ impl Supervisor {
 }
 
 fn open_output(path: &Path) -> io::Result<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(path)
+    // Whatever lies there, a fifo that the agent made for one, is not written to.
+    let _ = fs::remove_file(path);
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// The last line that says something.

@@ -1,7 +1,7 @@
 //! `<session>.triggers`: what was accepted and what became of it, a line each, so that neither a
 //! restart of the agent nor one of the supervisor drops or doubles a trigger.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -72,7 +72,12 @@ impl Kept {
     pub(super) fn append(&mut self, line: &Line) -> std::io::Result<()> {
         let bytes = bytes(line);
         if self.file.is_none() {
-            self.file = Some(open(&self.path)?);
+            let mut file = open(&self.path)?;
+            // Whoever wrote the last line may have been killed in the middle of it.
+            if file.metadata()?.len() > 0 {
+                file.write_all(b"\n")?;
+            }
+            self.file = Some(file);
         }
         let Some(file) = &mut self.file else { return Ok(()) };
         // A line that was cut by a full disk must not take the next one with it.
@@ -135,32 +140,42 @@ pub(super) fn ended(status: &Status) -> Option<Line> {
     })
 }
 
-/// Lines that cannot be read, a last one that was cut for one, are passed over.
+/// Lines that cannot be read, a last one that was cut for one, are passed over; so is what would not be
+/// accepted from a caller.
 fn replay(text: &[u8]) -> Left {
-    let mut left = Left::default();
-    let mut typing: Vec<String> = Vec::new();
-    // An id that was forgotten may have been used again: its last end counts.
-    let mut ends: Vec<Option<Status>> = Vec::new();
-    let mut end_of: HashMap<String, usize> = HashMap::new();
+    let (mut asked_for, mut ended) = (InOrder::default(), InOrder::default());
+    let mut typing = HashSet::new();
+    let mut blocked = BTreeSet::new();
     for line in text.split(|byte| *byte == b'\n') {
         match serde_json::from_slice(line) {
             Ok(Line::Asked { id, thread, reason, text, force, at }) => {
-                if let Some(at) = end_of.remove(&id) {
-                    ends[at] = None;
+                ended.remove(&id);
+                let asked = Asked::new(&id, &thread, reason.as_deref(), &text, force, usize::MAX);
+                if let Some(asked) = asked.ok().filter(|_| !asked_for.holds(&id)) {
+                    asked_for.put(id, (asked, at));
                 }
-                left.waiting.push((Asked { id, thread, reason, text, force }, at));
             }
-            Ok(Line::Typing(id)) => typing.push(id),
-            Ok(Line::Back(id)) => typing.retain(|typing| *typing != id),
-            Ok(Line::Ended { id, thread, reason, force, subject, gist, how, attempts, late, at, ended }) => {
-                left.waiting.retain(|(asked, _)| asked.id != id);
-                typing.retain(|typing| *typing != id);
+            Ok(Line::Typing(id)) => drop(typing.insert(id)),
+            Ok(Line::Back(id)) => drop(typing.remove(&id)),
+            Ok(Line::Ended {
+                id,
+                thread,
+                reason,
+                force,
+                subject,
+                gist,
+                how,
+                attempts,
+                late,
+                at,
+                ended: end,
+            }) => {
+                asked_for.remove(&id);
+                // Long after it was forgotten its id may be another one's.
+                typing.remove(&id);
                 let Some(state) = State::of_end(&how) else { continue };
-                if let Some(at) = end_of.insert(id.clone(), ends.len()) {
-                    ends[at] = None;
-                }
-                ends.push(Some(Status {
-                    id,
+                let status = Status {
+                    id: id.clone(),
                     thread,
                     reason,
                     force,
@@ -169,20 +184,53 @@ fn replay(text: &[u8]) -> Left {
                     state,
                     attempts,
                     accepted_at: at,
-                    ended_at: Some(ended),
+                    ended_at: Some(end),
                     acked_late: late,
-                }));
+                };
+                ended.put(id, status);
             }
-            Ok(Line::Blocked(thread)) => left.blocked.push(thread),
-            Ok(Line::Unblocked(thread)) => left.blocked.retain(|blocked| *blocked != thread),
+            Ok(Line::Blocked(thread)) => drop(blocked.insert(thread)),
+            Ok(Line::Unblocked(thread)) => drop(blocked.remove(&thread)),
             Err(_) => {}
         }
     }
-    left.ended = ends.into_iter().flatten().collect();
     let (under_way, waiting): (Vec<_>, Vec<_>) =
-        left.waiting.drain(..).partition(|(asked, _)| typing.contains(&asked.id));
-    (left.under_way, left.waiting) = (under_way, waiting);
-    left
+        asked_for.items().partition(|(asked, _)| typing.contains(&asked.id));
+    Left { waiting, under_way, ended: ended.items().collect(), blocked: blocked.into_iter().collect() }
+}
+
+/// What was put last is last. Found by id: a file has room for tens of thousands.
+struct InOrder<T> {
+    items: Vec<Option<T>>,
+    places: HashMap<String, usize>,
+}
+
+impl<T> Default for InOrder<T> {
+    fn default() -> InOrder<T> {
+        InOrder { items: Vec::new(), places: HashMap::new() }
+    }
+}
+
+impl<T> InOrder<T> {
+    fn holds(&self, id: &str) -> bool {
+        self.places.contains_key(id)
+    }
+
+    fn put(&mut self, id: String, item: T) {
+        self.remove(&id);
+        self.places.insert(id, self.items.len());
+        self.items.push(Some(item));
+    }
+
+    fn remove(&mut self, id: &str) {
+        if let Some(at) = self.places.remove(id) {
+            self.items[at] = None;
+        }
+    }
+
+    fn items(self) -> impl Iterator<Item = T> {
+        self.items.into_iter().flatten()
+    }
 }
 
 #[cfg(test)]
@@ -258,5 +306,25 @@ mod tests {
             assert_eq!(replay(&text(&[ended(&status).unwrap()])).ended, [status]);
         }
         assert_eq!(ended(&end("a", State::Deferred)), None);
+    }
+
+    #[test]
+    fn an_id_that_is_given_again_is_another_trigger_and_one_that_stands_twice_is_one() {
+        let lines = [
+            asked(&one("a"), 1),
+            Line::Typing("a".into()),
+            ended(&end("a", State::Failed(Failure::AckTimeout))).unwrap(),
+            asked(&one("a"), 7),
+            asked(&one("a"), 8),
+        ];
+        let left = replay(&text(&lines));
+        assert_eq!((left.waiting, left.under_way), (vec![(one("a"), 7)], vec![]));
+    }
+
+    #[test]
+    fn what_no_caller_could_ask_for_is_passed_over() {
+        let marker = Asked { text: "ACK_TRIGGER:a".into(), ..one("a") };
+        let name = Asked { thread: "t]".into(), ..one("b") };
+        assert_eq!(replay(&text(&[asked(&marker, 1), asked(&name, 2)])), Left::default());
     }
 }

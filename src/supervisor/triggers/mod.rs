@@ -207,8 +207,10 @@ impl Supervisor {
 
     /// One more line, if there is one.
     fn keep(&mut self, line: Option<Line>) {
-        let (Some(kept), Some(line)) = (&mut self.bridge.kept, line) else { return };
-        let written = kept.append(&line);
+        let Bridge { kept, triggers, .. } = &mut self.bridge;
+        let (Some(kept), Some(line)) = (kept, line) else { return };
+        // What cannot be added to, a fifo for one, is replaced as a whole.
+        let written = kept.append(&line).or_else(|_| kept.write_anew(triggers));
         let is_long = kept.is_long();
         self.tell_kept(written);
         if is_long {

@@ -22,7 +22,11 @@ impl Life {
     }
 
     fn call_ends(&mut self, succeeded: bool) {
-        let effects = self.triggers.call_ended(succeeded, false, self.time());
+        self.is_called(if succeeded { Called::Answered } else { Called::Failed });
+    }
+
+    fn is_called(&mut self, called: Called) {
+        let effects = self.triggers.call_ended(called, self.time());
         self.take(effects);
         self.turn();
     }
@@ -58,6 +62,19 @@ fn a_call_that_fails_is_repeated_as_often_as_it_may_be() {
 }
 
 #[test]
+fn a_call_that_cannot_be_made_or_is_cut_short_is_not_repeated() {
+    for (called, failure) in
+        [(Called::NotMade, Failure::ResumeFailed), (Called::CutShort, Failure::NotRunning)]
+    {
+        let mut life = unacked(|_| {});
+        life.goes_away();
+        life.is_called(called);
+        assert_eq!(life.state("a"), State::Failed(failure));
+        assert_eq!(life.done, ["room", "call", "back"]);
+    }
+}
+
+#[test]
 fn a_call_that_never_ends_is_ended_and_not_repeated() {
     let mut life = unacked(|_| {});
     life.goes_away();
@@ -65,6 +82,26 @@ fn a_call_that_never_ends_is_ended_and_not_repeated() {
     assert_eq!(life.done, ["room", "call"]);
     life.pass(1);
     life.pass(1);
+    assert_eq!(life.done, ["room", "call", "end call"]);
+    life.call_ends(false);
+    assert_eq!(life.state("a"), State::Failed(Failure::ResumeFailed));
+    assert_eq!(life.done, ["room", "call", "end call", "back"]);
+}
+
+#[test]
+fn an_agent_that_is_wanted_back_waits_for_no_call() {
+    let mut life = unacked(|_| {});
+    let effects = life.triggers.call_back(life.time());
+    life.take(effects);
+    life.goes_away();
+    assert_eq!(life.state("a"), State::Failed(Failure::AckTimeout));
+    assert_eq!(life.done, ["room", "back"]);
+    let mut life = unacked(|_| {});
+    life.goes_away();
+    for _ in 0..2 {
+        let effects = life.triggers.call_back(life.time());
+        life.take(effects);
+    }
     assert_eq!(life.done, ["room", "call", "end call"]);
     life.call_ends(false);
     assert_eq!(life.state("a"), State::Failed(Failure::ResumeFailed));
@@ -252,16 +289,6 @@ fn an_agent_that_is_paused_or_ends_is_waited_for() {
     (0..30 * 8).for_each(|_| life.pass(8));
     assert_eq!(life.state("a"), State::Failed(Failure::AckTimeout));
     assert_eq!(life.done, [""; 0], "whoever paused it wants it as it is");
-}
-
-#[test]
-fn on_the_way_out_no_other_call_is_made() {
-    let mut life = unacked(|_| {});
-    life.goes_away();
-    let effects = life.triggers.call_ended(false, true, life.time());
-    life.take(effects);
-    assert_eq!(life.state("a"), State::Failed(Failure::NotRunning));
-    assert_eq!(life.done, ["room", "call"]);
 }
 
 #[test]

@@ -26,7 +26,7 @@ enum Happens {
     Stands(bool),
     Runs(Agent),
     MadeRoom,
-    Called(bool),
+    Called(Called),
     Can(bool, bool, bool),
     Works(bool),
     AtWork,
@@ -55,7 +55,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => mostly(1).prop_map(Happens::Stands),
         1 => prop_oneof![4 => Just(Agent::Up), 1 => Just(Agent::Coming), 1 => Just(Agent::Down)].prop_map(Happens::Runs),
         4 => Just(Happens::MadeRoom),
-        4 => any::<bool>().prop_map(Happens::Called),
+        4 => prop_oneof![Just(Called::Answered), Just(Called::Failed), Just(Called::NotMade), Just(Called::CutShort)].prop_map(Happens::Called),
         1 => any::<(bool, bool, bool)>().prop_map(|(resume, fork, spawn)| Happens::Can(resume, fork, spawn)),
         1 => mostly(1).prop_map(Happens::Works),
         1 => Just(Happens::AtWork),
@@ -174,9 +174,9 @@ impl Story {
             Happens::Runs(agent) if self.life.agent != Agent::Away => self.life.agent = agent,
             Happens::Runs(_) => {}
             Happens::MadeRoom => self.make_room(),
-            Happens::Called(succeeded) if self.is_calling => {
+            Happens::Called(called) if self.is_calling => {
                 self.is_calling = false;
-                let effects = self.life.triggers.call_ended(succeeded, false, now);
+                let effects = self.life.triggers.call_ended(called, now);
                 self.life.take(effects);
             }
             Happens::Called(_) => {}
@@ -266,7 +266,7 @@ impl Story {
         for _ in 0..2000 {
             match (self.is_typing, self.life.triggers.wake()) {
                 _ if self.is_ending => self.happen(Happens::MadeRoom),
-                _ if self.is_calling => self.happen(Happens::Called(true)),
+                _ if self.is_calling => self.happen(Happens::Called(Called::Answered)),
                 (true, _) => self.happen(Happens::Typed(7)),
                 (false, Some(at)) => {
                     self.life.now = self.life.now.max(at);
