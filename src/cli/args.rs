@@ -291,7 +291,13 @@ pub struct Explain {
 
 /// argh's own list of a verb's options: the only table of what exists and what takes a value.
 pub fn options<T: ArgsInfo>() -> Vec<&'static FlagInfo<'static>> {
-    T::get_args_info().flags.iter().filter(|flag| flag.long != "--help").collect()
+    without_help(T::get_args_info().flags)
+}
+
+/// Once, not once for every verb.
+#[inline(never)]
+fn without_help(flags: &'static [FlagInfo<'static>]) -> Vec<&'static FlagInfo<'static>> {
+    flags.iter().filter(|flag| flag.long != "--help").collect()
 }
 
 /// Help for a verb, or for all of agentsup.

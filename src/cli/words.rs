@@ -145,22 +145,36 @@ fn unknown_option(name: &str, known: Known) -> Failure {
     }
 }
 
-/// Lets argh fill its struct from what was cut.
+/// Lets argh fill its struct from what was cut. There is one of these for every verb, so what is the
+/// same for all of them is outside.
 pub fn through_argh<T: FromArgs>(verb: &str, cut: &Cut) -> Result<T, Failure> {
+    let words = encoded(cut);
+    T::from_args(&["agentsup", verb], &borrowed(&words)).map_err(|early| complaint(early, cut))
+}
+
+#[inline(never)]
+fn encoded(cut: &Cut) -> Vec<String> {
     let mut words = Vec::new();
     for (name, value) in &cut.options {
         words.push(name.to_string());
         words.extend(value.as_deref().map(encode));
     }
     words.extend(cut.command.iter().map(|word| encode(word)));
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    T::from_args(&["agentsup", verb], &words).map_err(|EarlyExit { output, .. }| {
-        // What is left for argh to complain about: an option given twice.
-        let message = output.split_whitespace().collect::<Vec<_>>().join(" ");
-        Failure::usage(match cut.options.iter().find(|(name, _)| times(cut, name) > 1) {
-            Some((name, _)) if message.contains("duplicate") => format!("{name} is given twice"),
-            _ => message,
-        })
+    words
+}
+
+#[inline(never)]
+fn borrowed(words: &[String]) -> Vec<&str> {
+    words.iter().map(String::as_str).collect()
+}
+
+/// What is left for argh to complain about: an option given twice.
+#[inline(never)]
+fn complaint(EarlyExit { output, .. }: EarlyExit, cut: &Cut) -> Failure {
+    let message = output.split_whitespace().collect::<Vec<_>>().join(" ");
+    Failure::usage(match cut.options.iter().find(|(name, _)| times(cut, name) > 1) {
+        Some((name, _)) if message.contains("duplicate") => format!("{name} is given twice"),
+        _ => message,
     })
 }
 

@@ -191,13 +191,16 @@ fn asking<V: args::Client>(
         return Ok(show_help(Some(V::NAME))?);
     }
     let mut verb: V = words::through_argh(V::NAME, &cut)?;
-    signals::end_us_even_as_pid_1();
-    let caller = Caller::read(verb.common(), texts, World::look()?)?;
+    let caller = Caller::read(verb.common(), texts)?;
     act(verb, &caller)
 }
 
 impl Caller {
-    fn read(common: Common, texts: usize, world: World) -> Result<Caller, Failure> {
+    /// The same for all verbs, and one piece of code for all of them.
+    #[inline(never)]
+    fn read(common: Common, texts: usize) -> Result<Caller, Failure> {
+        signals::end_us_even_as_pid_1();
+        let world = World::look()?;
         let mut plain: Vec<OsString> = common.words.into_iter().map(|Word(word)| word).collect();
         let first = match plain.len().checked_sub(texts) {
             Some(0) => None,
