@@ -37,14 +37,14 @@ fn stop(sup: Running, caller: &mut Caller) {
 }
 
 fn prompts(lab: &Lab) -> Vec<String> {
-    let record = lab.read("record");
+    let record = lab.whole_lines("record");
     let prompts = record.lines().filter_map(|line| line.strip_prefix("PROMPT "));
     prompts.map(|text| serde_json::from_str(text).expect("JSON")).collect()
 }
 
 /// What the agent read, and when.
 fn reads(lab: &Lab) -> Vec<(u64, String)> {
-    let record = lab.read("record");
+    let record = lab.whole_lines("record");
     let reads = record.lines().filter_map(|line| line.strip_prefix("READ ")?.split_once(' '));
     reads.map(|(ms, text)| (ms.parse().unwrap(), serde_json::from_str(text).unwrap())).collect()
 }

@@ -27,7 +27,7 @@ fn claude(lab: &Lab, key: &str) -> Launch {
 }
 
 fn lines(lab: &Lab, file: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(lab.path(file)).unwrap_or_default();
+    let text = lab.whole_lines(file);
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 

@@ -43,7 +43,7 @@ fn ask(caller: &mut Caller, id: &str, wait: bool) -> Value {
 }
 
 fn ids(lab: &Lab) -> Vec<String> {
-    let record = lab.read("record");
+    let record = lab.whole_lines("record");
     let prompts = record.lines().filter_map(|line| line.strip_prefix("PROMPT "));
     let id = |text: &str| text.split(['=', ' ']).nth(2).unwrap_or_default().to_owned();
     prompts.map(id).collect()

@@ -53,7 +53,7 @@ pub fn stop(sup: Running, caller: &mut Caller) {
 
 /// What the agent was given, prompt by prompt.
 pub fn prompts(lab: &Lab) -> Vec<String> {
-    let record = lab.read("record");
+    let record = lab.whole_lines("record");
     let prompts = record.lines().filter_map(|line| line.strip_prefix("PROMPT "));
     prompts.map(|text| serde_json::from_str(text).expect("JSON")).collect()
 }
@@ -66,7 +66,7 @@ pub fn until_prompts(lab: &Lab, count: usize) -> Vec<String> {
 
 /// Every byte that it read.
 pub fn all_read(lab: &Lab) -> String {
-    let record = lab.read("record");
+    let record = lab.whole_lines("record");
     let reads = record.lines().filter_map(|line| line.strip_prefix("READ ")?.split_once(' '));
     reads.map(|(_, text)| serde_json::from_str::<String>(text).expect("JSON")).collect()
 }

@@ -85,6 +85,13 @@ impl Lab {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
+    /// Somebody may be in the middle of writing a line.
+    pub fn whole_lines(&self, name: &str) -> String {
+        let mut text = self.read(name);
+        text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
+        text
+    }
+
     /// Waits until `file` holds `text`, and returns all of it.
     pub fn wait_for_file(&self, file: &str, text: &str) -> String {
         log::wait_for_file(&self.path(file), LIMIT, |content| content.contains(text))
