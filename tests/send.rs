@@ -8,7 +8,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{AGENTSUP, Caller, FAKE, Lab, Launch, Running, Terminal, eventually, log, sys};
+use support::bridge::{prompts, stop, until_prompts, up};
+use support::{AGENTSUP, Caller, FAKE, Lab, Launch, Terminal, eventually, log, sys};
 
 /// The agent with a line of input, known as claude: it confirms.
 fn claude(lab: &Lab) -> Launch {
@@ -23,35 +24,11 @@ fn stranger(lab: &Lab) -> Launch {
     Launch::run(lab, [FAKE, "tui", &record])
 }
 
-fn up(launch: Launch, lab: &Lab) -> (Running, Caller) {
-    let sup = launch.start();
-    sup.wait_for_output("READY");
-    let mut caller = Caller::of(lab);
-    caller.wait_for("ready");
-    (sup, caller)
-}
-
-fn stop(sup: Running, caller: &mut Caller) {
-    caller.get("stop", json!({"graceful": false}));
-    sup.end();
-}
-
-fn prompts(lab: &Lab) -> Vec<String> {
-    let record = lab.whole_lines("record");
-    let prompts = record.lines().filter_map(|line| line.strip_prefix("PROMPT "));
-    prompts.map(|text| serde_json::from_str(text).expect("JSON")).collect()
-}
-
 /// What the agent read, and when.
 fn reads(lab: &Lab) -> Vec<(u64, String)> {
     let record = lab.whole_lines("record");
     let reads = record.lines().filter_map(|line| line.strip_prefix("READ ")?.split_once(' '));
     reads.map(|(ms, text)| (ms.parse().unwrap(), serde_json::from_str(text).unwrap())).collect()
-}
-
-fn until_prompts(lab: &Lab, count: usize) -> Vec<String> {
-    eventually("the prompt arrives", || prompts(lab).len() >= count);
-    prompts(lab)
 }
 
 #[test]

@@ -53,6 +53,14 @@ fn bad_input_is_refused_with_its_code_and_names_what_is_wrong() {
     ] {
         assert_eq!(verb(&lab, &[&["trigger"], words].concat()).0, 2, "{words:?}");
     }
+    for (words, told) in [
+        (&["trigger", "--thread", "t"][..], "TEXT is missing; `-` reads it from stdin"),
+        (&["ack"], "ID is missing"),
+        (&["unblock"], "THREAD is missing"),
+    ] {
+        let (code, _, err) = verb(&lab, words);
+        assert_eq!((code, err), (2, format!("agentsup: {told}\n")));
+    }
     // More than a request can hold; the end of stdin is not waited for.
     let endless = "x".repeat(1 << 20);
     assert_told(verb_with(&lab, &["trigger", "--thread", "t", "-"], &endless), too_large, "");

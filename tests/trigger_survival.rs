@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use support::bridge::up;
 use support::{AGENTSUP, Caller, FAKE, Lab, Launch, Running, eventually, sys};
 
 const CONFIG: &str = "[trigger]\nrate_per_minute = 1000\n";
@@ -22,14 +23,6 @@ fn never_ready(lab: &Lab) -> (Running, Caller) {
 
 fn tui(lab: &Lab) -> (Running, Caller) {
     up(launch(lab, &[FAKE, "tui", &lab.text("record")]), lab)
-}
-
-fn up(launch: Launch, lab: &Lab) -> (Running, Caller) {
-    let sup = launch.start();
-    sup.wait_for_output("READY");
-    let mut caller = Caller::of(lab);
-    caller.wait_for("ready");
-    (sup, caller)
 }
 
 fn kill(sup: Running) {

@@ -68,31 +68,31 @@ macro_rules! table {
 }
 
 table! {
-    "state" State |argv| asking(argv, 0, state::state),
-    "pid" Pid |argv| asking(argv, 0, verbs::pid),
-    "ping" Ping |argv| asking(argv, 0, verbs::ping),
-    "restart" Restart |argv| asking(argv, 0, verbs::restart),
-    "interrupt" Interrupt |argv| asking(argv, 0, verbs::interrupt),
-    "pause" Pause |argv| asking(argv, 0, verbs::pause),
-    "resume" Resume |argv| asking(argv, 0, verbs::resume),
-    "stop" Stop |argv| asking(argv, 0, verbs::stop),
-    "screen" Screen |argv| asking(argv, 0, verbs::screen),
-    "send" Send |argv| asking(argv, 1, verbs::send),
-    "attach" Attach |argv| asking(argv, 0, attach::attach),
-    "inject" Inject |argv| asking(argv, 1, verbs::inject),
-    "events" Events |argv| asking(argv, 0, stream::events),
-    "logs" Logs |argv| asking(argv, 0, stream::logs),
-    "transcript" Transcript |argv| asking(argv, 0, transcript::transcript),
-    "wait" Wait |argv| asking(argv, 0, wait::wait),
-    "health" Health |argv| asking(argv, 0, health::health),
-    "stats" Stats |argv| asking(argv, 0, verbs::stats),
-    "metrics" Metrics |argv| asking(argv, 0, verbs::metrics),
-    "trigger" Trigger |argv| asking(argv, 1, trigger::trigger),
-    "triggers" Triggers |argv| asking(argv, 0, trigger::triggers),
-    "ack" Ack |argv| asking(argv, 1, trigger::ack),
-    "progress" Progress |argv| asking(argv, 0, trigger::progress),
-    "heartbeat" Heartbeat |argv| asking(argv, 0, trigger::heartbeat),
-    "unblock" Unblock |argv| asking(argv, 1, trigger::unblock),
+    "state" State |argv| asking(argv, None, state::state),
+    "pid" Pid |argv| asking(argv, None, verbs::pid),
+    "ping" Ping |argv| asking(argv, None, verbs::ping),
+    "restart" Restart |argv| asking(argv, None, verbs::restart),
+    "interrupt" Interrupt |argv| asking(argv, None, verbs::interrupt),
+    "pause" Pause |argv| asking(argv, None, verbs::pause),
+    "resume" Resume |argv| asking(argv, None, verbs::resume),
+    "stop" Stop |argv| asking(argv, None, verbs::stop),
+    "screen" Screen |argv| asking(argv, None, verbs::screen),
+    "send" Send |argv| asking(argv, Some("TEXT"), verbs::send),
+    "attach" Attach |argv| asking(argv, None, attach::attach),
+    "inject" Inject |argv| asking(argv, Some("TEXT"), verbs::inject),
+    "events" Events |argv| asking(argv, None, stream::events),
+    "logs" Logs |argv| asking(argv, None, stream::logs),
+    "transcript" Transcript |argv| asking(argv, None, transcript::transcript),
+    "wait" Wait |argv| asking(argv, None, wait::wait),
+    "health" Health |argv| asking(argv, None, health::health),
+    "stats" Stats |argv| asking(argv, None, verbs::stats),
+    "metrics" Metrics |argv| asking(argv, None, verbs::metrics),
+    "trigger" Trigger |argv| asking(argv, Some("TEXT"), trigger::trigger),
+    "triggers" Triggers |argv| asking(argv, None, trigger::triggers),
+    "ack" Ack |argv| asking(argv, Some("ID"), trigger::ack),
+    "progress" Progress |argv| asking(argv, None, trigger::progress),
+    "heartbeat" Heartbeat |argv| asking(argv, None, trigger::heartbeat),
+    "unblock" Unblock |argv| asking(argv, Some("THREAD"), trigger::unblock),
     "hook" Hook hook::hook,
     "ls" Ls ls::ls,
     "prune" Prune prune::prune,
@@ -180,10 +180,10 @@ struct Caller {
     world: World,
 }
 
-/// Reads the words of a verb that has `texts` plain words beside SESSION, and lets it act.
+/// Reads the words of a verb, `text` for the plain one that it may have beside SESSION, and lets it act.
 fn asking<V: args::Client>(
     argv: &[OsString],
-    texts: usize,
+    text: Option<&str>,
     act: fn(V, &Caller) -> Result<u8, Trouble>,
 ) -> Result<u8, Trouble> {
     let cut = words::cut_plain(V::NAME, &options::<V>(), argv)?;
@@ -191,17 +191,23 @@ fn asking<V: args::Client>(
         return Ok(show_help(Some(V::NAME))?);
     }
     let mut verb: V = words::through_argh(V::NAME, &cut)?;
-    let caller = Caller::read(verb.common(), texts)?;
+    let caller = Caller::read(verb.common(), text)?;
     act(verb, &caller)
+}
+
+fn missing(word: &str) -> String {
+    let instead = if word == "TEXT" { "; `-` reads it from stdin" } else { "" };
+    format!("{word} is missing{instead}")
 }
 
 impl Caller {
     /// The same for all verbs, and one piece of code for all of them.
     #[inline(never)]
-    fn read(common: Common, texts: usize) -> Result<Caller, Failure> {
+    fn read(common: Common, text: Option<&str>) -> Result<Caller, Failure> {
         signals::end_us_even_as_pid_1();
         let world = World::look()?;
         let mut plain: Vec<OsString> = common.words.into_iter().map(|Word(word)| word).collect();
+        let texts = usize::from(text.is_some());
         let first = match plain.len().checked_sub(texts) {
             Some(0) => None,
             Some(1) => Some(Word(plain.remove(0))),
@@ -209,7 +215,7 @@ impl Caller {
                 let word = &plain[texts + 1];
                 return Err(Failure::usage(format!("one word too many: `{}`", word.display())));
             }
-            None => return Err(Failure::usage("a word is missing; `agentsup help VERB` shows which")),
+            None => return Err(Failure::usage(missing(text.unwrap_or_default()))),
         };
         let session = match (common.session, first) {
             (Some(_), Some(Word(word))) => {
