@@ -6,11 +6,18 @@ use std::process::ExitCode;
 
 use agentsup::cli::{self, Failure};
 
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static HEAP: agentsup::os::heap::Heap = agentsup::os::heap::Heap::new();
+
 fn main() -> ExitCode {
     let argv: Vec<OsString> = std::env::args_os().skip(1).collect();
     match cli::go(&argv) {
         Ok(code) => ExitCode::from(code),
         Err(Failure { code, message }) => {
+            if message.is_empty() {
+                return ExitCode::from(code);
+            }
             // Not eprintln!: a closed stderr must not turn a refusal into a panic.
             let _ = writeln!(std::io::stderr(), "agentsup: {message}");
             ExitCode::from(code)

@@ -53,7 +53,6 @@ fn every_method_answers_through_both_framings() {
         assert!(stats["output_bytes"].as_u64() >= Some(5 + 6), "{stats}");
         let metrics = caller.get("metrics", json!({}));
         assert!(metrics["text"].as_str().unwrap().contains("\nagentsup_restarts_total 0\n"), "{metrics}");
-        assert_eq!(caller.refusal("wait", json!({"for": "idle"})), "UNSUPPORTED");
         assert_eq!(caller.refusal("wait", json!({"for": "halted", "timeout_ms": 1})), "TIMEOUT");
 
         for (method, key) in [("events", "event"), ("logs", "line")] {
@@ -309,19 +308,19 @@ fn a_pause_stops_the_whole_tree_and_a_resume_lets_it_go_on() {
     eventually("the tree is complete", || all().len() == 5);
     for _ in 0..2 {
         caller.get("pause", json!({}));
-        eventually("all stand still", || all().iter().all(|p| p.state == 'T'));
+        eventually("all stand still", || all().iter().all(|p| p.stands()));
     }
     assert_eq!(caller.state()["activity"], "paused");
     assert_eq!(caller.state()["phase"], "running");
     caller.get("resume", json!({}));
-    eventually("all go on", || all().iter().all(|p| p.state != 'T'));
+    eventually("all go on", || all().iter().all(|p| !p.stands()));
     assert_eq!(caller.refusal("resume", json!({})), "NOT_HALTED");
 
     caller.get("pause", json!({}));
     let before = pid_of(&caller.get("pid", json!({})));
     assert_ne!(pid_of(&caller.get("restart", json!({}))), before);
     assert_eq!(caller.state()["activity"], "unknown");
-    eventually("nobody is left standing", || all().iter().all(|p| p.state != 'T'));
+    eventually("nobody is left standing", || all().iter().all(|p| !p.stands()));
     caller.get("pause", json!({}));
     let began = Instant::now();
     sup.signal(libc::SIGTERM);

@@ -34,7 +34,7 @@ fn what_is_no_request_gets_a_clear_answer() {
         ("BAD_JSON", Framing::Lines, b"\xff\xfe\xfd\n".to_vec()),
         ("BAD_REQUEST", Framing::Lines, b"[1]\n".to_vec()),
         ("UNKNOWN_METHOD", Framing::Lines, b"{\"method\":\"reboot\"}\n".to_vec()),
-        ("UNSUPPORTED", Framing::Lines, b"{\"method\":\"tree\"}\n".to_vec()),
+        ("NOT_A_NODE", Framing::Lines, b"{\"method\":\"tree\"}\n".to_vec()),
         ("BAD_PARAMS", Framing::Lines, b"{\"method\":\"stop\",\"params\":{\"gracefull\":true}}\n".to_vec()),
     ];
     for (code, framing, bytes) in cases {
@@ -122,6 +122,8 @@ fn hostile_callers_all_at_once_hold_up_nobody() {
     let pid = sup.pid();
     let mut good = Caller::of(&lab);
     good.wait_for("ready");
+    // stdout is opened anew with the first output.
+    eventually("the agent's output flows", || good_output(&lab) > 0);
     let files = open_files(pid);
     let path = socket(&lab);
     let deep = [b"[".repeat(100_000), b"\n".to_vec()].concat();

@@ -10,15 +10,20 @@ use agentsup::cli::config;
 use agentsup::log::Name;
 use agentsup::policy::crash::Numbers;
 use agentsup::policy::trigger;
+use agentsup::policy::watch;
 
-const DOCUMENTS: [&str; 6] = [
+const DOCUMENTS: [&str; 7] = [
     "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "docs/behaviour.md",
     "docs/nix.md",
+    "docs/trees.md",
     "container/README.md",
 ];
+
+/// The verbs that supervise, or tell how; the others ask.
+const SUPERVISE: [&str; 4] = ["run", "init", "explain", "tree"];
 
 fn read(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -96,7 +101,7 @@ fn the_option_tables_are_the_options_of_the_help() {
     // One table for each verb, behind the paragraph that begins with its name.
     let tables = section(&readme, "## Options");
     let tables = tables.split("\n### ").next().unwrap();
-    for verb in ["run", "init", "explain"] {
+    for verb in SUPERVISE {
         let at = tables.find(&format!("\n`{verb}` ")).unwrap_or_else(|| panic!("no paragraph on `{verb}`"));
         let behind = &tables[at..];
         let table = &behind[behind.find("\n\n|").unwrap() + 2..];
@@ -115,7 +120,7 @@ fn verbs_that_ask() -> Vec<String> {
     let (list, _) = list.split_once("\n\n").unwrap();
     let lines = list.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
     let verbs = lines.filter_map(|line| line.split_whitespace().next());
-    verbs.filter(|verb| !["run", "init", "explain"].contains(verb)).map(str::to_owned).collect()
+    verbs.filter(|verb| !SUPERVISE.contains(verb)).map(str::to_owned).collect()
 }
 
 #[test]
@@ -134,7 +139,7 @@ fn the_table_of_verbs_that_ask_holds_each_with_its_options() {
     for verb in built {
         let row = verbs.lines().find(|line| line.starts_with(&format!("| `{verb}` |"))).unwrap();
         let mut written = words(row.rsplit('|').nth(1).unwrap());
-        if !["hook", "ls", "prune"].contains(&verb.as_str()) {
+        if !["hook", "claims", "ls", "prune"].contains(&verb.as_str()) {
             written.extend(common.iter().cloned());
         }
         assert_same(&written, &options_in_help(&verb), &format!("README.md, options of {verb}"));
@@ -143,12 +148,8 @@ fn the_table_of_verbs_that_ask_holds_each_with_its_options() {
 
 #[test]
 fn the_exit_codes_are_those_of_the_help() {
-    let help: Vec<String> = ["run", "init", "explain"]
-        .into_iter()
-        .map(str::to_owned)
-        .chain(verbs_that_ask())
-        .map(|v| help(&v))
-        .collect();
+    let help: Vec<String> =
+        SUPERVISE.into_iter().map(str::to_owned).chain(verbs_that_ask()).map(|v| help(&v)).collect();
     let codes = help.iter().flat_map(|text| text.split_once("Exit codes:").unwrap().1.lines().skip(1));
     let first = codes.filter_map(|line| line.split_whitespace().next());
     let mut built: BTreeSet<String> =
@@ -241,6 +242,10 @@ fn config_examples_are_accepted_and_the_full_one_holds_the_defaults() {
     ] {
         assert!(config.policy.says(key), "docs/behaviour.md, config file: no {key}");
     }
+    assert_eq!(config.watch.numbers(), watch::Numbers::default());
+    for (key, _, is_said) in config.watch.shown() {
+        assert!(is_said, "docs/behaviour.md, config file: no {key}");
+    }
     assert_eq!(config.trigger.numbers(), trigger::Numbers::default());
     for (key, _) in config.trigger.shown() {
         assert!(config.trigger.says(key), "docs/behaviour.md, config file: no {key}");
@@ -281,7 +286,7 @@ fn the_list_of_variables_is_the_one_in_the_code() {
 }
 
 /// Options of other programs that the documents speak of.
-const FOREIGN: [&str; 18] = [
+const FOREIGN: [&str; 20] = [
     "--all-targets",
     "--check",
     "--example",
@@ -292,9 +297,11 @@ const FOREIGN: [&str; 18] = [
     "--build-arg",
     "--from",
     "--init",
-    "--rm",    // so far docker
+    "--rm",
+    "--time",  // so far docker
     "--last",  // codex
     "--model", // claude
+    "--dangerously-skip-permissions",
     "--resume",
     "--session-id",
     "--settings",
@@ -304,8 +311,7 @@ const FOREIGN: [&str; 18] = [
 
 #[test]
 fn no_document_speaks_of_an_option_that_does_not_exist() {
-    let mut known: BTreeSet<String> =
-        ["run", "init", "explain"].iter().flat_map(|v| options_in_help(v)).collect();
+    let mut known: BTreeSet<String> = SUPERVISE.iter().flat_map(|v| options_in_help(v)).collect();
     known.extend(verbs_that_ask().iter().flat_map(|verb| options_in_help(verb)));
     known.extend(FOREIGN.map(str::to_owned));
     for document in DOCUMENTS {
@@ -346,9 +352,18 @@ fn links_lead_to_files_and_headings() {
 
 #[test]
 fn help_fits_into_eighty_columns() {
-    for verb in ["run", "init", "explain"] {
+    for verb in SUPERVISE {
         for line in help(verb).lines() {
             assert!(line.chars().count() <= 80, "help {verb}: {line}");
         }
     }
+}
+
+/// The example is one to run, and the document shows it as it is.
+#[test]
+fn the_tree_in_the_document_is_the_one_in_the_examples() {
+    let team = read("examples/team/team.toml");
+    let document = read("docs/trees.md");
+    let [written] = blocks(&document, "toml")[..] else { panic!("one tree is expected") };
+    assert_eq!(written.trim_end(), team.trim_end());
 }

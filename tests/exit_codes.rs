@@ -131,7 +131,7 @@ fn agentsups_own_failure_is_125() {
 }
 
 #[test]
-fn a_usage_error_is_2_and_what_is_not_built_yet_is_one() {
+fn a_usage_error_is_2() {
     let lab = Lab::new();
     let wrong: [&[&str]; 8] = [
         &["--no-such-option"],
@@ -140,13 +140,14 @@ fn a_usage_error_is_2_and_what_is_not_built_yet_is_one() {
         &["--restart", "sometimes"],
         &["--io", "smoke"],
         &["--record", ""],
-        &["--watch"],
+        &["--watch=yes"],
         &["--env", "no-equals-sign"],
     ];
     for options in wrong {
         let ended = Launch::run(&lab, [FAKE, "exit", "0"]).with(options).end();
         ended.assert_code(2);
-        assert!(ended.stderr.contains(options[0]), "it names the option: {ended}");
+        let name = options[0].split('=').next().unwrap();
+        assert!(ended.stderr.contains(name), "it names the option: {ended}");
     }
     let none: [&str; 0] = [];
     for launch in [Launch::init(none), Launch::run(&lab, none), Launch::init(["true"]).with(["--bogus"])] {

@@ -6,11 +6,12 @@ use std::path::Path;
 
 use agentsup::control::frame::{Decoder, Frame};
 use agentsup::control::protocol::{
-    Ack, Activity, AttachFrame, Attached, Body, Call, Code, Conversation, ConversationFrame, Dropped, End,
-    Entry, EntryKind, Event, EventFrame, Exit, Health, HookEvent, Id, Injected, LogLine, METHODS, Metrics,
-    Mode, News, Over, Phase, Pid, Pong, Receipt, Reply, Request, Sent, Skipped, SkippedFrame, SkippedWhy,
-    Speaker, Start, State, Stopped, StreamFrame, Suspend, Tool, Tree, Trigger, TriggerList, UNBUILT, WaitFor,
-    Waited, Wake, schema,
+    Ack, Activity, Answer, AttachFrame, Attached, Body, Call, Child, Claim, ClaimOutcome, Code, Conversation,
+    ConversationFrame, Decision, Dropped, End, Entry, EntryKind, Event, EventFrame, Exit, Health, Hook,
+    HookEvent, Id, Injected, Interrupted, Key, LogLine, METHODS, Metrics, Mode, News, Node, NodeInShort,
+    Over, PermissionAsked, PermissionList, Phase, Pid, Pong, QuestionAsked, QuestionList, Receipt, Reply,
+    Request, Responded, Sent, Skipped, SkippedFrame, SkippedWhy, Speaker, Start, State, Stopped, StreamFrame,
+    Suspend, Tool, Tree, Trigger, TriggerList, UNBUILT, Verdict, WaitFor, Waited, Wake, schema,
 };
 use boon::{Compiler, SchemaIndex, Schemas};
 use serde_json::{Value, json};
@@ -68,7 +69,35 @@ fn calls() -> Vec<Call> {
         Call::Resume,
         Call::Inject { bytes: b"\x03\xff".to_vec() },
         Call::Send { text: "fix it\n".into(), submit: false, force: true },
-        Call::Hook { event: HookEvent::UserPromptSubmit, prompt: Some("fix it".into()) },
+        Call::Hook(Hook {
+            event: HookEvent::UserPromptSubmit,
+            prompt: Some("fix it".into()),
+            tool: Some("Bash".into()),
+            tool_use_id: Some("toolu_1".into()),
+            kind: Some("idle_prompt".into()),
+            error: Some("rate_limit".into()),
+            key: Some("k".into()),
+            conversation: Some("c".into()),
+            text: Some("later".into()),
+        }),
+        Call::PermissionRequest {
+            tool: "Bash".into(),
+            input: json!({"command": "make"}),
+            key: Some("k".into()),
+        },
+        Call::PermissionRespond { request_id: Some("p1".into()), allow: false, reason: Some("no".into()) },
+        Call::PermissionList,
+        Call::QuestionRequest {
+            text: "Which?".into(),
+            choices: vec!["a".into(), "b".into()],
+            key: Some("k".into()),
+        },
+        Call::QuestionRespond { request_id: None, answer: "a".into() },
+        Call::QuestionList,
+        Call::Idle,
+        Call::Done { text: Some("it builds".into()) },
+        Call::Describe { text: "fixes the build".into() },
+        Call::Claim { ticket: "owner/repo#7".into(), release: true },
         Call::Trigger {
             thread: "ci".into(),
             text: "fix it".into(),
@@ -99,6 +128,17 @@ fn calls() -> Vec<Call> {
         Call::Wait { until: WaitFor::Ready, timeout_ms: None },
         Call::Stats,
         Call::Metrics,
+        Call::Tree,
+        Call::ChildAdd {
+            id: Some("d".into()),
+            prompt: Some("fix it".into()),
+            env: [("A".to_owned(), "b".to_owned())].into(),
+            args: vec!["-x".into()],
+        },
+        Call::ChildRemove { id: "d".into() },
+        Call::ChildStart { id: "d".into() },
+        Call::ChildStop { id: "d".into() },
+        Call::ChildRestart { id: "d".into() },
     ]
 }
 
@@ -153,7 +193,12 @@ fn schema_and_parser_agree_on_what_is_wrong() {
         (json!({"method": "attach"}), None),
         (json!({"method": "attach", "params": {"rows": -1}}), Some(Code::BadParams)),
         (json!({"method": "resize", "params": {"rows": 24}}), Some(Code::BadParams)),
-        (json!({"method": "tree"}), Some(Code::Unsupported)),
+        (json!({"method": "claim", "params": {"ticket": "t"}}), None),
+        (json!({"method": "claim", "params": {"ticket": 7}}), Some(Code::BadParams)),
+        (json!({"method": "tree"}), None),
+        (json!({"method": "child.add"}), None),
+        (json!({"method": "child.add", "params": {"env": ["A=b"]}}), Some(Code::BadParams)),
+        (json!({"method": "child.stop"}), Some(Code::BadParams)),
         (json!({"method": 7}), Some(Code::BadRequest)),
         (json!({"id": [1], "method": "ping"}), Some(Code::BadRequest)),
         (json!({"id": 1}), Some(Code::BadRequest)),
@@ -178,6 +223,7 @@ fn state() -> State {
         exits: vec![Exit { at: 1.5, code: 137, signal: Some("SIGKILL".into()), ..Exit::default() }],
         wake: Some(Wake { at: 2.0, in_ms: 5, why: "restart".into() }),
         tree: Some(Tree::default()),
+        node: Some(NodeInShort { strategy: "pool".into(), children: 2, ready: 1, trouble: None }),
         ..State::default()
     }
 }
@@ -185,6 +231,27 @@ fn state() -> State {
 /// Each method with each of its answers.
 fn answers() -> Vec<(&'static str, Body)> {
     let stream = |frame| Body::Stream(frame);
+    let permission = PermissionAsked {
+        request_id: "p1".into(),
+        tool: "Bash".into(),
+        input: json!({"command": "make"}),
+        asked_at: 1.0,
+        expires_in_ms: 5,
+    };
+    let question = QuestionAsked {
+        request_id: "q1".into(),
+        text: "Which?".into(),
+        choices: vec!["a".into()],
+        asked_at: 1.0,
+        expires_in_ms: 5,
+    };
+    let claim = Claim {
+        outcome: ClaimOutcome::Claimed,
+        ticket: "owner/repo#7".into(),
+        session: "s".into(),
+        claimed_at: 1.0,
+        from: Some("gone".into()),
+    };
     let waited = Waited { reason: WaitFor::Exit, code: Some(3), pid: None };
     let conversation = Conversation { id: "c".into(), news: News::Changed, empty: true };
     let tool = Tool { id: "t".into(), name: Some("Bash".into()), input: Some(json!({"command": "ls"})) };
@@ -199,18 +266,33 @@ fn answers() -> Vec<(&'static str, Body)> {
         rows: 24,
         cols: 80,
     };
+    let child =
+        Child { child: "lead".into(), pid: Some(7), last_exit: Some(1), in_ms: Some(5), ..Child::default() };
     let event = Event { seq: 1, at: 1.25, name: "claude_exit".into(), ..Event::default() };
     vec![
         ("ping", Body::Pong(Pong { version: "0.1.0".into(), protocol: 1, session: "s".into() })),
         ("state", Body::State(Box::new(state()))),
         ("pid", Body::Pid(Pid { pid: 42 })),
         ("restart", Body::Pid(Pid { pid: 42 })),
-        ("interrupt", Body::Ack(Ack {})),
+        ("interrupt", Body::Interrupted(Interrupted { key: Key::Already })),
         ("pause", Body::Ack(Ack {})),
         ("resume", Body::Pid(Pid { pid: 42 })),
         ("inject", Body::Injected(Injected { n: 3 })),
         ("send", Body::Sent(Sent { receipt: Receipt::Confirmed })),
         ("hook", Body::Ack(Ack {})),
+        (
+            "permission.request",
+            Body::Decision(Decision { decision: Verdict::Deny, reason: Some("no".into()) }),
+        ),
+        ("permission.respond", Body::Responded(Responded { request_id: "p1".into() })),
+        ("permission.list", Body::PermissionList(PermissionList { permissions: vec![permission] })),
+        ("question.request", Body::Answer(Answer { answer: "a".into() })),
+        ("question.respond", Body::Responded(Responded { request_id: "q1".into() })),
+        ("question.list", Body::QuestionList(QuestionList { questions: vec![question] })),
+        ("idle", Body::Ack(Ack {})),
+        ("done", Body::Ack(Ack {})),
+        ("describe", Body::Ack(Ack {})),
+        ("claim", Body::Claim(claim)),
         ("trigger", Body::Trigger(Box::default())),
         (
             "trigger.status",
@@ -240,6 +322,12 @@ fn answers() -> Vec<(&'static str, Body)> {
         ("wait", Body::Waited(waited)),
         ("stats", Body::Stats(Box::default())),
         ("metrics", Body::Metrics(Metrics { text: String::new() })),
+        ("tree", Body::Node(Box::new(Node { children: vec![child.clone()], ..Node::default() }))),
+        ("child.add", Body::Child(Box::new(child.clone()))),
+        ("child.remove", Body::Child(Box::new(child.clone()))),
+        ("child.start", Body::Child(Box::new(child.clone()))),
+        ("child.stop", Body::Child(Box::new(child.clone()))),
+        ("child.restart", Body::Child(Box::new(child))),
     ]
 }
 

@@ -354,3 +354,21 @@ fn without_hooks_nothing_is_put_on_the_command_line() {
     assert_eq!(caller.get("send", json!({"text": "hello"}))["receipt"], "submitted");
     stop(sup, &mut caller);
 }
+
+#[test]
+fn what_could_not_be_submitted_is_cleared_and_no_draft_of_anybodys() {
+    let lab = Lab::new();
+    let (sup, mut caller) = up(claude(&lab), &lab);
+    let pid = support::caller::pid_of(&caller.state());
+    sys::kill(pid, libc::SIGSTOP);
+    assert_eq!(caller.refusal("send", json!({"text": "the first"})), "NOT_READY");
+    assert_eq!(caller.refusal("send", json!({"text": "too early"})), "OPERATOR_BUSY");
+    sys::kill(pid, libc::SIGCONT);
+    eventually("its line shows it", || {
+        caller.get("screen", json!({}))["text"].as_str().unwrap().contains("> the first")
+    });
+    assert_eq!(caller.get("send", json!({"text": "the second"}))["receipt"], "confirmed");
+    assert_eq!(until_prompts(&lab, 1), ["the second"]);
+    assert_eq!(caller.state()["operator"]["draft"], false);
+    stop(sup, &mut caller);
+}

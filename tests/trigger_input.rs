@@ -133,7 +133,7 @@ fn an_id_that_was_given_to_another_and_a_thread_that_nobody_knows() {
     }
     assert_told(verb(&lab, &["triggers", "--cancel", "a"]), (1, "TOO_LATE"), "ended");
     assert_told(verb(&lab, &["progress", "--thread", "a b"]), (1, "BAD_PARAMS"), "`thread`");
-    assert_eq!(prompts(&lab).len(), 1);
+    assert_eq!(until_prompts(&lab, 1).len(), 1);
     stop(sup, &mut caller);
 }
 

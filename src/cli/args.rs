@@ -2,28 +2,24 @@
 
 use argh::{ArgsInfo, FlagInfo, FromArgs};
 
-use super::Failure;
 use super::client as verbs;
-use super::client::args as client;
 use super::words::Word;
+use super::{Failure, help};
 
 /// Verbs that the design names and that do not work yet.
-#[rustfmt::skip]
-pub const UNBUILT_VERBS: [&str; 9] = [
-    "permission", "question", "idle", "done", "describe", "claim", "claims", "commits", "tree",
-];
+pub const UNBUILT_VERBS: [&str; 0] = [];
 
-/// Those with a COMMAND; `client::VERBS` are the others.
-pub const VERBS: [&str; 3] = ["run", "init", "explain"];
+/// Those that supervise, or tell how; `client::VERBS` are the others.
+pub const VERBS: [&str; 4] = ["run", "init", "explain", "tree"];
 
-#[derive(FromArgs, ArgsInfo)]
+const USAGE: &str = "VERB [options] [--] [COMMAND [ARGS...]]";
+
+#[derive(ArgsInfo)]
 #[argh(
     description = "An init-style supervisor for one AI coding agent: runs it behind a pty, as PID 1\n\
                    or as a plain process, with a working directory and an environment that are\n\
                    always the same, restarts it by a written policy, reaps every orphan and logs\n\
                    what it does.",
-    usage = "VERB [options] [--] [COMMAND [ARGS...]]",
-    help_triggers("-h", "--help", "help"),
     example = "{command_name} run -- claude\n\
                {command_name} run --restart always --cwd /work -- codex\n\
                {command_name} init -- make test\n\
@@ -33,50 +29,10 @@ pub const VERBS: [&str; 3] = ["run", "init", "explain"];
     note = "`{command_name} help VERB` shows a verb's options, exit codes and examples."
 )]
 #[allow(dead_code, reason = "verbs are told apart before argh; declared for the help")]
-pub struct Top {
+struct Top {
     /// print the version and exit
     #[argh(switch)]
     version: bool,
-
-    #[argh(subcommand)]
-    verb: Verb,
-}
-
-#[derive(FromArgs, ArgsInfo)]
-#[argh(subcommand)]
-#[allow(dead_code, clippy::large_enum_variant, reason = "never made; as `Top`, for the help")]
-enum Verb {
-    Run(Run),
-    Init(Init),
-    Explain(Explain),
-    State(client::State),
-    Pid(client::Pid),
-    Ping(client::Ping),
-    Restart(client::Restart),
-    Interrupt(client::Interrupt),
-    Pause(client::Pause),
-    Resume(client::Resume),
-    Stop(client::Stop),
-    Screen(client::Screen),
-    Send(client::Send),
-    Attach(client::Attach),
-    Inject(client::Inject),
-    Events(client::Events),
-    Logs(client::Logs),
-    Transcript(client::Transcript),
-    Wait(client::Wait),
-    Health(client::Health),
-    Stats(client::Stats),
-    Metrics(client::Metrics),
-    Trigger(client::Trigger),
-    Triggers(client::Triggers),
-    Ack(client::Ack),
-    Progress(client::Progress),
-    Heartbeat(client::Heartbeat),
-    Unblock(client::Unblock),
-    Hook(client::Hook),
-    Ls(client::Ls),
-    Prune(client::Prune),
 }
 
 #[derive(FromArgs, ArgsInfo)]
@@ -214,6 +170,11 @@ pub struct Run {
     #[argh(switch)]
     pub no_hooks: bool,
 
+    /// an agent at work that shows no sign of it is told to continue, then killed; [watch] in the
+    /// config file says after how long (2m and 4m)
+    #[argh(switch)]
+    pub watch: bool,
+
     /// FILE, in asciicast v2, to record the agent's terminal to, without secrets; `asciinema play`
     /// replays it; one that is there is kept as FILE.1 (default: no recording)
     #[argh(option, arg_name = "FILE")]
@@ -289,6 +250,51 @@ pub struct Explain {
     pub command: Vec<Word>,
 }
 
+#[derive(FromArgs, ArgsInfo)]
+#[argh(
+    subcommand,
+    name = "tree",
+    description = "many agents, each with its own supervisor, from one file",
+    usage = "[options] FILE",
+    help_triggers("-h", "--help"),
+    example = "{command_name} team.toml\n\
+               {command_name} --check team.toml\n\
+               ENTRYPOINT [\"/agentsup\", \"tree\", \"/etc/team.toml\"]",
+    note = "FILE, in TOML, has [node] and a [[child]] for each agent or further node;\n\
+            docs/trees.md explains it. `agentsup ls --tree` shows who is there, and\n\
+            `agentsup child` starts, stops and adds. A stop goes from child to child:\n\
+            --check says how long that may take, for `docker stop --time`.\n",
+    note = "Exit codes: 0 after a stop, or when all children have ended well; else\n\
+            \u{20}   2  usage error\n\
+            \u{20}  70  more restarts than max_restarts in max_seconds: the node gave up\n\
+            \u{20}  78  the file is refused, or no child could be started\n\
+            \u{20} 125  agentsup itself failed\n\
+            \u{20} and the code of the last child that ended for good and not well.\n",
+    note = "Environment: AGENTSUP_DIR and AGENTSUP_SESSION, as for `agentsup run`."
+)]
+pub struct Tree {
+    /// read the file and all that it names, say what it means, and start nothing
+    #[argh(switch)]
+    pub check: bool,
+
+    /// session ID of the node; a child's is ID.CHILD (default: the file's `session`, else
+    /// the file's name without .toml)
+    #[argh(option, arg_name = "ID")]
+    pub session: Option<Word>,
+
+    /// PATH of the state dir, for the node and all its children (default: as for `agentsup run`)
+    #[argh(option, arg_name = "PATH")]
+    pub dir: Option<Word>,
+
+    /// descriptor N, left open for agentsup, gets a newline when each child is ready or
+    /// cannot be started
+    #[argh(option, arg_name = "N")]
+    pub ready_fd: Option<Word>,
+
+    #[argh(positional, greedy, arg_name = "FILE")]
+    pub words: Vec<Word>,
+}
+
 /// argh's own list of a verb's options: the only table of what exists and what takes a value.
 pub fn options<T: ArgsInfo>() -> Vec<&'static FlagInfo<'static>> {
     without_help(T::get_args_info().flags)
@@ -296,26 +302,37 @@ pub fn options<T: ArgsInfo>() -> Vec<&'static FlagInfo<'static>> {
 
 /// Once, not once for every verb.
 #[inline(never)]
-fn without_help(flags: &'static [FlagInfo<'static>]) -> Vec<&'static FlagInfo<'static>> {
+pub fn without_help(flags: &'static [FlagInfo<'static>]) -> Vec<&'static FlagInfo<'static>> {
     flags.iter().filter(|flag| flag.long != "--help").collect()
 }
 
 /// Help for a verb, or for all of agentsup.
 pub fn help(verb: Option<&str>) -> Result<String, Failure> {
     let text = match verb {
-        None => help_of::<Top>(&["agentsup"]),
-        Some("run") => help_of::<Run>(&["agentsup", "run"]),
-        Some("init") => help_of::<Init>(&["agentsup", "init"]),
-        Some("explain") => help_of::<Explain>(&["agentsup", "explain"]),
-        Some(other) => verbs::help(other).ok_or_else(|| unknown_verb(other))?,
+        None => top_help(),
+        Some("run") => help_of::<Run>("run"),
+        Some("init") => help_of::<Init>("init"),
+        Some("explain") => help_of::<Explain>("explain"),
+        Some("tree") => help_of::<Tree>("tree"),
+        Some(other) => {
+            let verb = verbs::declared(other).ok_or_else(|| unknown_verb(other))?;
+            help::text(&format!("agentsup {other}"), verb.usage, &verb.info, "-h, --help", &[])
+        }
     };
     Ok(text)
 }
 
-pub fn help_of<T: FromArgs>(command_name: &[&str]) -> String {
-    let text = T::from_args(command_name, &["--help"]).err().map(|early| early.output).unwrap_or_default();
+fn top_help() -> String {
+    let own = [Run::get_args_info(), Init::get_args_info(), Explain::get_args_info(), Tree::get_args_info()];
+    let asking = verbs::VERBS.iter().filter_map(|verb| Some(verbs::declared(verb)?.info));
+    let all: Vec<_> = own.into_iter().chain(asking).map(|info| (info.name, info.description)).collect();
+    help::text("agentsup", USAGE, &Top::get_args_info(), "-h, --help, help", &all)
+}
+
+fn help_of<T: FromArgs>(verb: &str) -> String {
+    let text = T::from_args(&["agentsup", verb], &["--help"]).err().map(|early| early.output);
     // argh indents the empty lines between notes too.
-    text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
+    text.unwrap_or_default().lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
 /// Of those that work.
@@ -338,12 +355,12 @@ pub fn unknown_verb(word: &str) -> Failure {
 mod tests {
     use super::*;
 
-    /// The options of `run` that DESIGN lists, in its order, without those that are not built.
+    /// The options of `run` that DESIGN lists, in its order.
     #[rustfmt::skip]
-    const DESIGNED: [&str; 25] = [
+    const DESIGNED: [&str; 26] = [
         "--document", "--session", "--label", "--cwd", "--dir", "--env", "--pass-env", "--agent", "--prompt",
         "--start", "--io", "--size", "--restart", "--on-clean", "--on-halt", "--grace", "--timeout",
-        "--socket-mode", "--socket-group", "--no-socket", "--ready-fd", "--no-hooks", "--record", "--record-input",
+        "--socket-mode", "--socket-group", "--no-socket", "--ready-fd", "--no-hooks", "--watch", "--record", "--record-input",
         "--config",
     ];
 
@@ -385,7 +402,6 @@ mod tests {
     #[test]
     fn a_wrong_verb_gets_the_right_advice() {
         for (word, message) in [
-            ("tree", "the verb tree is not built yet"),
             ("restrat", "unknown verb restrat; did you mean restart?"),
             ("rnu", "unknown verb rnu; did you mean run?"),
             ("explian", "unknown verb explian; did you mean explain?"),

@@ -6,10 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use super::Failure;
 use super::args::Run;
+use super::config::table::table;
 use super::config::value;
 use super::duration;
 use super::names::Named;
@@ -19,63 +18,72 @@ use crate::session::Start;
 use crate::supervisor::settings::{Io, Size};
 
 /// A setting that was not asked for is `None` or empty. The field names are the keys of `[run]`.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Asked {
-    #[serde(deserialize_with = "value::path")]
     pub document: Option<PathBuf>,
-    #[serde(deserialize_with = "value::text")]
     pub session: Option<String>,
-    #[serde(deserialize_with = "value::labels")]
     pub label: Vec<(String, String)>,
-    #[serde(deserialize_with = "value::path")]
     pub cwd: Option<PathBuf>,
-    #[serde(deserialize_with = "value::path")]
     pub dir: Option<PathBuf>,
-    #[serde(deserialize_with = "value::variables")]
     pub env: Vec<(OsString, OsString)>,
-    #[serde(deserialize_with = "value::texts")]
     pub pass_env: Vec<String>,
-    #[serde(deserialize_with = "value::text")]
     pub agent: Option<String>,
     /// As written: `@FILE` is not read yet.
-    #[serde(deserialize_with = "value::prompt")]
     pub prompt: Option<OsString>,
-    #[serde(deserialize_with = "value::choice")]
     pub start: Option<Start>,
-    #[serde(deserialize_with = "value::choice")]
     pub io: Option<Io>,
-    #[serde(deserialize_with = "value::size")]
     pub size: Option<Size>,
-    #[serde(deserialize_with = "value::choice")]
     pub restart: Option<Restart>,
-    #[serde(deserialize_with = "value::choice")]
     pub on_clean: Option<OnClean>,
-    #[serde(deserialize_with = "value::choice")]
     pub on_halt: Option<OnHalt>,
-    #[serde(deserialize_with = "value::duration")]
     pub grace: Option<Duration>,
-    #[serde(deserialize_with = "value::positive_duration")]
     pub timeout: Option<Duration>,
-    #[serde(deserialize_with = "value::mode")]
     pub socket_mode: Option<u32>,
     /// A number or a name: not looked up yet.
-    #[serde(deserialize_with = "value::group")]
     pub socket_group: Option<String>,
     pub no_socket: Option<bool>,
-    #[serde(deserialize_with = "value::descriptor")]
     pub ready_fd: Option<i32>,
     pub no_hooks: Option<bool>,
-    #[serde(deserialize_with = "value::path")]
+    pub watch: Option<bool>,
     pub record: Option<PathBuf>,
     pub record_input: Option<bool>,
     /// The rest has no flag.
-    #[serde(deserialize_with = "value::texts")]
     pub allowed_dirs: Vec<String>,
-    #[serde(deserialize_with = "value::words")]
     pub continue_args: Vec<String>,
-    #[serde(deserialize_with = "value::command")]
     pub before_spawn: Vec<String>,
+}
+
+table! {
+    Asked {
+        document: value::path,
+        session: value::text,
+        label: value::labels,
+        cwd: value::path,
+        dir: value::path,
+        env: value::variables,
+        pass_env: value::texts,
+        agent: value::text,
+        prompt: value::prompt,
+        start: value::choice,
+        io: value::choice,
+        size: value::size,
+        restart: value::choice,
+        on_clean: value::choice,
+        on_halt: value::choice,
+        grace: value::duration,
+        timeout: value::positive_duration,
+        socket_mode: value::mode,
+        socket_group: value::group,
+        no_socket: value::flag,
+        ready_fd: value::descriptor,
+        no_hooks: value::flag,
+        watch: value::flag,
+        record: value::path,
+        record_input: value::flag,
+        allowed_dirs: value::texts,
+        continue_args: value::words,
+        before_spawn: value::command,
+    }
 }
 
 /// Reads the values of flags; what cannot be read is a usage error that names the flag.
@@ -103,6 +111,7 @@ pub fn from_flags(run: Run) -> Result<Asked, Failure> {
         no_socket: run.no_socket.then_some(true),
         ready_fd: run.ready_fd.map(|word| read("--ready-fd", word, descriptor)).transpose()?,
         no_hooks: run.no_hooks.then_some(true),
+        watch: run.watch.then_some(true),
         record: run.record.map(|word| path("--record", word)).transpose()?,
         record_input: run.record_input.then_some(true),
         allowed_dirs: Vec::new(),
@@ -136,6 +145,11 @@ pub fn descriptor(text: &str) -> Result<i32, String> {
 
 pub fn text(flag: &str, word: Word) -> Result<String, Failure> {
     read(flag, word, |text| Ok(non_empty(text)?.to_string()))
+}
+
+/// Where nothing says something too.
+pub fn any_text(flag: &str, word: Word) -> Result<String, Failure> {
+    read(flag, word, |text| Ok(text.to_string()))
 }
 
 fn not_text(flag: &str, word: &OsStr) -> Failure {
@@ -220,7 +234,7 @@ mod tests {
         let line = "--document d.md --session s1 --label a=b --label c= --cwd /w --dir /s --env A=b=c --env B= \
                     --pass-env X_* --agent claude --prompt @p --start continue --io inherit --size 80x24 \
                     --restart always --on-clean restart --on-halt exit --grace 500ms --timeout 2h \
-                    --socket-mode 0660 --socket-group users --no-socket --ready-fd 7 --no-hooks \
+                    --socket-mode 0660 --socket-group users --no-socket --ready-fd 7 --no-hooks --watch \
                     --record r.cast --record-input true";
         let asked = asked(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
         let wanted = Asked {
@@ -246,6 +260,7 @@ mod tests {
             no_socket: Some(true),
             ready_fd: Some(7),
             no_hooks: Some(true),
+            watch: Some(true),
             record: Some("r.cast".into()),
             record_input: Some(true),
             ..Asked::default()

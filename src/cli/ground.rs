@@ -12,12 +12,12 @@ use super::args::Run;
 use super::asked;
 use super::config;
 use super::prompt;
-use super::settings::{Choices, SocketChoices, settle};
+use super::settings::{Choices, Origins, SocketChoices, settle};
 use super::words::{Cut, Word, through_argh};
 use super::world::World;
-use crate::session::{Document, Refusal, SessionId, StateDir, Wish, id, state_dir};
+use crate::session::{Document, HookWish, Refusal, SessionId, StateDir, Wish, id, state_dir};
 use crate::supervisor::recorder;
-use crate::supervisor::settings::{ManagerSettings, Settings, SocketSettings};
+use crate::supervisor::settings::{ManagerSettings, NodeSettings, Settings, SocketSettings};
 
 #[derive(Debug)]
 pub struct Ground {
@@ -27,16 +27,17 @@ pub struct Ground {
     pub dirs: Vec<StateDir>,
     prompt: Option<String>,
     socket: Option<SocketSettings>,
+    node: Option<NodeSettings>,
 }
 
-pub fn ground(verb: &str, cut: &Cut, world: &World) -> Result<Ground, Failure> {
+pub fn ground(verb: &str, cut: &Cut, world: &World, origins: Origins) -> Result<Ground, Failure> {
     let mut run: Run = through_argh(verb, cut)?;
     let command: Vec<OsString> =
         std::mem::take(&mut run.command).into_iter().map(|Word(word)| word).collect();
     let config = config_path(run.config.take(), world)?;
     let flags = asked::from_flags(run)?;
     let config = config.map(|path| config::read(&path)).transpose()?;
-    let mut choices = settle(command, flags, config, world)?;
+    let mut choices = settle(command, flags, config, world, origins)?;
 
     let document = choices.document.as_ref().map(|path| Document::read(&world.started_in.join(path)));
     let document = document.transpose().map_err(refused)?;
@@ -49,7 +50,7 @@ pub fn ground(verb: &str, cut: &Cut, world: &World) -> Result<Ground, Failure> {
     }
     let prompt =
         choices.prompt.as_ref().map(|written| prompt::read(written, &world.started_in)).transpose()?;
-    Ok(Ground { choices, session, dirs, prompt, socket })
+    Ok(Ground { choices, session, dirs, prompt, socket, node: None })
 }
 
 fn config_path(flag: Option<Word>, world: &World) -> Result<Option<PathBuf>, Failure> {
@@ -132,11 +133,24 @@ pub fn refused(Refusal(why): Refusal) -> Failure {
 }
 
 impl Ground {
-    pub fn settings(self, state_dir: StateDir, world: &World) -> Settings {
+    /// With children in the place of an agent.
+    pub fn of_node(
+        choices: Choices,
+        session: SessionId,
+        node: NodeSettings,
+        world: &World,
+    ) -> Result<Ground, Failure> {
+        let dirs = dirs(choices.dir.as_deref(), &world.started_in, world);
+        let socket = choices.socket.as_ref().map(socket).transpose()?;
+        Ok(Ground { choices, session, dirs, prompt: None, socket, node: Some(node) })
+    }
+
+    pub fn settings(self, state_dir: StateDir, world: World) -> Settings {
         let choices = self.choices;
+        let manager = manager(choices.ready_fd, &world);
         Settings {
             wish: Wish {
-                started_in: world.started_in.clone(),
+                started_in: world.started_in,
                 command: choices.command,
                 document: choices.document,
                 socket: state_dir.socket(&self.session.id),
@@ -144,13 +158,17 @@ impl Ground {
                 cwd: choices.cwd,
                 env: choices.env,
                 pass_env: choices.pass_env,
-                parent_env: world.env.clone(),
+                parent_env: world.env,
                 agent: choices.agent,
                 prompt: self.prompt,
                 continue_args: choices.continue_args,
                 allowed_dirs: choices.allowed_dirs,
+                uid: world.uid,
                 // Without a socket there is nobody to tell.
-                hooks: world.own_binary.clone().filter(|_| choices.hooks && self.socket.is_some()),
+                hooks: world
+                    .own_binary
+                    .filter(|_| choices.hooks && self.socket.is_some())
+                    .map(|agentsup| HookWish { agentsup, permission_timeout: choices.permission_timeout }),
             },
             state_dir,
             start: choices.start,
@@ -163,9 +181,13 @@ impl Ground {
             grace: choices.grace,
             timeout: choices.timeout,
             socket: self.socket,
-            manager: manager(choices.ready_fd, world),
+            manager,
             crash: choices.crash,
             trigger: choices.trigger,
+            rules: choices.rules,
+            watch: choices.watch,
+            recovery: choices.recovery,
+            permission_timeout: choices.permission_timeout,
             before_spawn: choices.before_spawn,
             halt_notify: choices.halt_notify,
             labels: choices.labels,
@@ -174,6 +196,7 @@ impl Ground {
             log_max_bytes: choices.log_max_bytes,
             journald: choices.journald,
             config: choices.config,
+            node: self.node,
         }
     }
 }

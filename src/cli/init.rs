@@ -9,6 +9,7 @@ use super::{Failure, asked, duration, show_help};
 use crate::supervisor;
 use crate::supervisor::settings::InitSettings;
 
+#[inline(never)]
 pub fn init(argv: &[OsString]) -> Result<u8, Failure> {
     let cut = words::cut("init", &args::options::<Init>(), argv)?;
     if cut.help {

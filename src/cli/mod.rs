@@ -4,13 +4,14 @@
 //! words → `args` → `asked` (flags) ⎫
 //!        config → `asked` (file)   ⎬ `settings` → `ground` (what is on disk) → `run`, `explain`
 //!                     `world`      ⎭
+//! `tree` does the same for the file of a node, whose children are supervisors.
 //! `client` holds the verbs that ask a supervisor which runs already.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
 use std::io::Write;
 
-use crate::supervisor::settings::CannotStart;
+use crate::supervisor::{self, settings::CannotStart};
 
 pub mod args;
 pub mod asked;
@@ -18,16 +19,20 @@ pub mod client;
 pub mod config;
 pub mod duration;
 pub mod explain;
+pub mod given;
 pub mod ground;
+pub mod help;
 pub mod init;
 pub mod names;
 pub mod prompt;
 pub mod run;
 pub mod settings;
+pub mod tree;
 pub mod words;
 pub mod world;
 
-/// Why a verb could not do its work, and the code that says so. `main` prints it.
+/// Why a verb could not do its work, and the code that says so. `main` prints it, unless it is empty: then
+/// somebody else does.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
     pub code: u8,
@@ -46,13 +51,26 @@ impl Failure {
     }
 }
 
+/// What is refused before there is a supervisor. A node whose child is refused says it, with the name of that
+/// child, and then nobody else does.
+fn told_to_node(argv: &[OsString], failure: Failure) -> Failure {
+    let own = argv.iter().take_while(|word| *word != "--").collect::<Vec<_>>();
+    let fd =
+        own.windows(2).find(|pair| pair[0] == "--ready-fd").and_then(|pair| pair[1].to_str()?.parse().ok());
+    match fd.is_some_and(|fd| supervisor::refused_at(fd, &failure.message)) {
+        true => Failure { message: String::new(), ..failure },
+        false => failure,
+    }
+}
+
 impl From<CannotStart> for Failure {
     fn from(CannotStart { code, message }: CannotStart) -> Failure {
         Failure { code, message }
     }
 }
 
-/// Does what the words behind `agentsup` ask for; the exit code comes back.
+/// Does what the words behind `agentsup` ask for; the exit code comes back. No verb is inlined: here would be
+/// the stack of all of them, and each of its pages a fault.
 pub fn go(argv: &[OsString]) -> Result<u8, Failure> {
     let Some((verb, rest)) = argv.split_first() else {
         // Nothing was asked, so the help is an error message.
@@ -63,6 +81,7 @@ pub fn go(argv: &[OsString]) -> Result<u8, Failure> {
         Some("run") => run::run(rest),
         Some("init") => init::init(rest),
         Some("explain") => explain::explain(rest),
+        Some("tree") => tree::tree(rest),
         Some("--help" | "-h" | "help") => match rest.first() {
             Some(verb) => show_help(Some(&verb.to_string_lossy())),
             None => show_help(None),
@@ -109,6 +128,8 @@ mod tests {
         for (line, code) in [
             ("nonsense", 2),
             ("tree", 2),
+            ("tree a b", 2),
+            ("tree --check /nonexistent/a.toml", 78),
             ("--frob", 2),
             ("-- run", 2),
             ("help nonsense", 2),

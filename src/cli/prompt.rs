@@ -22,20 +22,24 @@ pub fn read(written: &OsStr, started_in: &Path) -> Result<String, Failure> {
         [b'@'] => return Err(refused("names no file; write @@ for the character itself".to_string())),
         [b'@', file @ ..] => {
             let path = started_in.join(OsStr::from_bytes(file));
-            from_file(&path).map_err(|error| refused(format!("cannot be read: {error}")))?
+            from_file(&path).map_err(|error| {
+                refused(format!(
+                    "cannot be read: {error}; name another file, or write @@ for the character itself"
+                ))
+            })?
         }
         _ => bytes.to_vec(),
     };
     if text.len() > LONGEST {
-        return Err(refused("is longer than 128 KiB, the most that one argument can hold".to_string()));
+        return Err(refused("is longer than 128 KiB, the most that one argument can hold; name a file in it that the agent reads".to_string()));
     }
     if text.contains(&0) {
-        return Err(refused("contains a NUL byte, which no argument can hold".to_string()));
+        return Err(refused("contains a NUL byte, which no argument can hold; take it out".to_string()));
     }
     if text.is_empty() {
         return Err(refused("is empty; leave it out to give none".to_string()));
     }
-    String::from_utf8(text).map_err(|_| refused("is not UTF-8 text".to_string()))
+    String::from_utf8(text).map_err(|_| refused("is not UTF-8 text; save it as such".to_string()))
 }
 
 /// Without the newline that editors put at the end.

@@ -1,5 +1,6 @@
 //! Flags over the config file over defaults. Pure: what the defaults depend on comes in as `World`.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,16 +13,22 @@ use super::names::Named;
 use super::world::{Stdin, World};
 use crate::control::access::Role;
 use crate::policy::crash::{Backoff, Numbers, OnClean, OnHalt, Restart};
+use crate::policy::rules::Rule;
 use crate::policy::trigger;
+use crate::policy::watch::Numbers as WatchNumbers;
 use crate::screen::chord::Chord;
 use crate::session::{Profile, Start};
 use crate::supervisor::settings::{Io, RecordSettings, Size};
 
 mod record;
+mod rules;
 mod socket;
+mod watch;
 
 /// Below the 10 s after which Docker kills.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(8);
+/// Long enough for a human who is told by their phone.
+const DEFAULT_PERMISSION_TIMEOUT: Duration = Duration::from_secs(300);
 const DEFAULT_SIZE: Size = Size { cols: 120, rows: 40 };
 const DEFAULT_SCROLLBACK: usize = 2000;
 const DEFAULT_LOG_BYTES: u64 = 32 << 20;
@@ -60,6 +67,10 @@ pub struct Choices {
     pub before_spawn: Vec<String>,
     pub crash: Numbers,
     pub trigger: trigger::Numbers,
+    pub rules: Vec<Rule>,
+    pub watch: Option<WatchNumbers>,
+    pub recovery: bool,
+    pub permission_timeout: Duration,
     pub halt_notify: Vec<String>,
     /// None: the agent's output is not followed.
     pub scrollback: Option<usize>,
@@ -67,7 +78,7 @@ pub struct Choices {
     pub log_max_bytes: u64,
     pub journald: bool,
     pub config: Option<PathBuf>,
-    /// For `explain`: each setting once, in the order in which it is shown.
+    /// For `explain`: each setting once, in the order in which it is shown. Else what a file gave by itself.
     pub origins: Vec<Origin>,
 }
 
@@ -78,6 +89,14 @@ pub struct SocketChoices {
     pub group: Option<String>,
     pub access_group: Role,
     pub access_outside: Role,
+}
+
+/// Of which settings it is kept where they come from. Half of what settling takes is to show them, and a start
+/// waits for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origins {
+    OfAll,
+    OfFiles,
 }
 
 /// Where a setting comes from.
@@ -101,8 +120,9 @@ pub fn settle(
     flags: Asked,
     config: Option<Config>,
     world: &World,
+    origins: Origins,
 ) -> Result<Choices, Failure> {
-    let mut pick = Picker::new(config.as_ref());
+    let mut pick = Picker::new(config.as_ref(), origins);
     let config = config.unwrap_or_default();
     let (file, policy) = (config.run, config.policy);
     let both_flags = (flags.io, flags.size);
@@ -175,11 +195,20 @@ pub fn settle(
     let no_hooks = pick.one("no_hooks", flags.no_hooks, file.no_hooks, (false, "default"), bool::to_string);
     let crash = policy.numbers();
     pick.policy(&crash, |key| policy.says(key));
+    let permission_timeout = pick.one(
+        "permission.timeout",
+        None,
+        config.permission_timeout,
+        (DEFAULT_PERMISSION_TIMEOUT, "default"),
+        |timeout| duration::show(*timeout),
+    );
     let trigger = config.trigger.numbers();
-    for (key, value) in config.trigger.shown() {
-        let source = if config.trigger.says(key) { pick.file() } else { "default".to_string() };
-        pick.note(&format!("trigger.{key}"), value, &source);
+    if pick.shows_all() {
+        for (key, value) in config.trigger.shown() {
+            pick.note_part(("trigger", key), value, config.trigger.says(key));
+        }
     }
+    let recovery = pick.one("recovery.prompt", None, config.recovery, (true, "default"), bool::to_string);
     let screen = pick.one("screen.enabled", None, config.screen.enabled, (true, "default"), bool::to_string);
     let scrollback = (DEFAULT_SCROLLBACK, "default");
     let scrollback =
@@ -187,6 +216,8 @@ pub fn settle(
     let detach_key = (Chord::BACKSLASH, "default");
     let detach_key =
         pick.one("screen.detach_key", None, config.screen.detach_key, detach_key, Chord::to_string);
+    rules::settle(&mut pick, &config.rules, profile, &io, screen.value)?;
+    let watch = watch::settle(&mut pick, (flags.watch, file.watch), &config.watch, &io, screen.value)?;
     let max_bytes = (DEFAULT_LOG_BYTES, "default");
     let max_bytes = pick.one("log.max_bytes", None, config.log_max_bytes, max_bytes, u64::to_string);
     let journald = pick.one("log.journald", None, config.journald, (true, "default"), bool::to_string);
@@ -219,6 +250,10 @@ pub fn settle(
         before_spawn: file.before_spawn,
         crash,
         trigger,
+        rules: config.rules,
+        watch,
+        recovery: recovery.value,
+        permission_timeout: permission_timeout.value,
         halt_notify: config.halt_notify,
         scrollback: screen.value.then_some(scrollback.value),
         detach_key: detach_key.value,
@@ -275,34 +310,53 @@ fn contradictions(
         }
     }
     if io_flag == Some(Io::Inherit) && size_flag.is_some() {
-        return Err(Failure::refused("--io inherit contradicts --size: there is no pty to give a size to"));
+        return Err(Failure::refused(
+            "--io inherit contradicts --size: there is no pty to give a size to; leave one out",
+        ));
     }
     Ok(())
 }
 
 pub(super) struct Chosen<T> {
     pub(super) value: T,
-    pub(super) source: String,
+    pub(super) source: Source,
 }
+
+/// `flag`, `default` and why, or `config FILE`.
+type Source = Cow<'static, str>;
 
 /// Takes the flag, else the file, else the default, and writes down which.
 pub(super) struct Picker {
     config: Option<PathBuf>,
+    keeps: Origins,
     origins: Vec<Origin>,
 }
 
 impl Picker {
-    fn new(config: Option<&Config>) -> Picker {
-        Picker { config: config.map(|config| config.path.clone()), origins: Vec::new() }
+    fn new(config: Option<&Config>, keeps: Origins) -> Picker {
+        Picker { config: config.map(|config| config.path.clone()), keeps, origins: Vec::new() }
     }
 
-    fn file(&self) -> String {
+    fn file(&self) -> Source {
         let path = self.config.as_deref();
-        path.map_or_else(String::new, |path| format!("config {}", path.display()))
+        path.map_or(Cow::Borrowed(""), |path| Cow::Owned(format!("config {}", path.display())))
     }
 
-    fn note(&mut self, name: &str, value: String, source: &str) {
-        self.origins.push(Origin { name: name.to_string(), value, source: source.to_string() });
+    fn shows_all(&self) -> bool {
+        self.keeps == Origins::OfAll
+    }
+
+    fn note(&mut self, name: &str, source: &Source, show: impl FnOnce() -> String) {
+        if self.shows_all() || matches!(source, Cow::Owned(_)) {
+            let source = source.to_string();
+            self.origins.push(Origin { name: name.to_string(), value: show(), source });
+        }
+    }
+
+    /// Of a table that only a file has.
+    fn note_part(&mut self, (table, key): (&str, &str), value: String, is_said: bool) {
+        let source = if is_said { self.file() } else { Cow::Borrowed("default") };
+        self.note(&format!("{table}.{key}"), &source, || value);
     }
 
     pub(super) fn one<T>(
@@ -310,15 +364,15 @@ impl Picker {
         name: &str,
         flag: Option<T>,
         file: Option<T>,
-        default: (T, &str),
+        default: (T, &'static str),
         show: impl Fn(&T) -> String,
     ) -> Chosen<T> {
         let (value, source) = match (flag, file) {
-            (Some(value), _) => (value, "flag".to_string()),
+            (Some(value), _) => (value, Cow::Borrowed("flag")),
             (None, Some(value)) => (value, self.file()),
-            (None, None) => (default.0, default.1.to_string()),
+            (None, None) => (default.0, Cow::Borrowed(default.1)),
         };
-        self.note(name, show(&value), &source);
+        self.note(name, &source, || show(&value));
         Chosen { value, source }
     }
 
@@ -327,7 +381,7 @@ impl Picker {
         name: &str,
         flag: Option<T>,
         file: Option<T>,
-        default: (T, &str),
+        default: (T, &'static str),
     ) -> Chosen<T> {
         self.one(name, flag, file, default, |value| value.name().to_string())
     }
@@ -357,18 +411,20 @@ impl Picker {
         let from_file = pairs.len();
         pairs.extend(flags);
         for (n, (key, value)) in pairs.iter().enumerate() {
-            let (key, value) = show(key, value);
-            let source = if n < from_file { self.file() } else { "flag".to_string() };
-            self.note(&format!("{name} {key}"), value, &source);
+            if self.shows_all() {
+                let (key, value) = show(key, value);
+                let source = if n < from_file { self.file() } else { Cow::Borrowed("flag") };
+                self.note(&format!("{name} {key}"), &source, || value);
+            }
         }
         pairs
     }
 
     /// Values from both: patterns add up.
     fn all(&mut self, name: &str, flags: Vec<String>, file: Vec<String>) -> Vec<String> {
-        for (values, source) in [(&file, self.file()), (&flags, "flag".to_string())] {
+        for (values, source) in [(&file, self.file()), (&flags, Cow::Borrowed("flag"))] {
             for value in values {
-                self.note(name, value.clone(), &source);
+                self.note(name, &source, || value.clone());
             }
         }
         [file, flags].concat()
@@ -377,17 +433,21 @@ impl Picker {
     /// A list that only the file can give.
     fn file_list(&mut self, name: &str, list: &[String]) {
         if !list.is_empty() {
-            self.note(name, format!("{list:?}"), &self.file());
+            self.note(name, &self.file(), || format!("{list:?}"));
         }
     }
 
     fn policy(&mut self, numbers: &Numbers, says: impl Fn(&str) -> bool) {
+        if !self.shows_all() {
+            return;
+        }
         let mut values = vec![
             ("window", duration::show(numbers.window)),
             ("flapping_after", numbers.flapping_after.to_string()),
             ("transient_wait", duration::show(numbers.transient_wait)),
             ("flapping_wait", duration::show(numbers.flapping_wait)),
             ("halt_after", numbers.halt_after.to_string()),
+            ("halt_within", numbers.halt_within.map_or_else(|| "none".to_owned(), duration::show)),
             ("stable_after", duration::show(numbers.stable_after)),
             ("no_retry", format!("{:?}", numbers.no_retry)),
         ];
@@ -402,8 +462,7 @@ impl Picker {
             ]),
         }
         for (key, value) in values {
-            let source = if says(key) { self.file() } else { "default".to_string() };
-            self.note(&format!("policy.{key}"), value, &source);
+            self.note_part(("policy", key), value, says(key));
         }
     }
 }

@@ -33,7 +33,9 @@ pub enum Stdin {
 impl World {
     pub fn look() -> Result<World, Failure> {
         let started_in = std::env::current_dir().and_then(|dir| dir.canonicalize()).map_err(|error| {
-            Failure::refused(format!("the directory agentsup was started in cannot be found: {error}"))
+            Failure::refused(format!(
+                "the directory agentsup was started in cannot be found: {error}; start it in one that exists"
+            ))
         })?;
         Ok(World {
             stdin: look_at_stdin(),

@@ -44,12 +44,31 @@ impl Role {
                         | "metrics"
                         | "trigger.status"
                         | "trigger.list"
+                        | "permission.list"
+                        | "question.list"
+                        | "tree"
                 )
             }
             Role::Agent => {
-                matches!(method, "ping" | "state" | "pid" | "hook" | "heartbeat" | "ack" | "progress")
+                matches!(
+                    method,
+                    "ping"
+                        | "state"
+                        | "pid"
+                        | "hook"
+                        | "heartbeat"
+                        | "ack"
+                        | "progress"
+                        | "permission.request"
+                        | "question.request"
+                        | "idle"
+                        | "done"
+                        | "describe"
+                        | "claim"
+                        | "tree"
+                )
             }
-            Role::Peer => matches!(method, "ping" | "state" | "trigger" | "trigger.status"),
+            Role::Peer => matches!(method, "ping" | "state" | "trigger" | "trigger.status" | "tree"),
         }
     }
 }
@@ -171,16 +190,23 @@ mod tests {
             "detach",
             "trigger.cancel",
             "thread.unblock",
+            "child.add",
+            "child.remove",
+            "child.start",
+            "child.stop",
+            "child.restart",
         ] {
             for role in [Role::Agent, Role::Peer, Role::Observer] {
                 assert!(!role.may(method), "{role:?} {method}");
             }
             assert!(Role::Operator.may(method));
         }
+        // It only shows what `state` shows of each.
+        assert!([Role::Agent, Role::Peer, Role::Observer].iter().all(|role| role.may("tree")));
         for method in ["screen", "logs", "transcript"] {
             assert!(Role::Observer.may(method) && !Role::Agent.may(method) && !Role::Peer.may(method));
         }
-        for method in ["heartbeat", "ack", "progress"] {
+        for method in ["heartbeat", "ack", "progress", "claim"] {
             assert!(Role::Agent.may(method) && !Role::Peer.may(method) && !Role::Observer.may(method));
         }
         assert!(Role::Peer.may("trigger") && !Role::Agent.may("trigger") && !Role::Observer.may("trigger"));

@@ -20,9 +20,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::frame::{Decoder, Frame, Framing};
-use super::protocol::{AttachFrame, Attached, Call, Code, Error, Id, Reply, Request, StreamFrame};
+use super::json;
+use super::protocol::{AttachFrame, Attached, Call, Code, Error, Id, Request, StreamFrame, reply};
 use crate::os::poll::{Sources, Want};
 use crate::os::socket;
 
@@ -75,6 +77,16 @@ impl CallError {
             other => other,
         }
     }
+}
+
+/// The body that belongs to the call.
+pub fn typed<B: DeserializeOwned>(body: &Value) -> Result<B, CallError> {
+    json::read(body).map_err(no_reply)
+}
+
+#[inline(never)]
+fn no_reply(why: json::Wrong) -> CallError {
+    CallError::Broken(format!("no reply to this call: {why}"))
 }
 
 /// How long an answer may take.
@@ -232,12 +244,16 @@ impl Client {
     /// The next reply to `id`; `None` when the connection ended between two frames, or nobody reads
     /// what is made of them.
     fn reply<B: DeserializeOwned>(&mut self, id: &Id, deadline: &Deadline) -> Result<Option<B>, CallError> {
+        self.untyped_reply(id, deadline)?.map(|body| typed(&body)).transpose()
+    }
+
+    /// The same for all bodies.
+    fn untyped_reply(&mut self, id: &Id, deadline: &Deadline) -> Result<Option<Value>, CallError> {
         loop {
             let frame = self.decoder.next().map_err(|error| CallError::Broken(error.to_string()))?;
             match frame {
                 Some(Frame::Json(json)) => {
-                    let reply = Reply::<B>::parse(&json)
-                        .map_err(|why| CallError::Broken(format!("no reply to this call: {why}")))?;
+                    let reply = reply::untyped(&json).map_err(no_reply)?;
                     // Without an id it is about the connection itself: too many callers, say.
                     if reply.id.as_ref().is_none_or(|it| it == id) {
                         return reply.result.map(Some).map_err(CallError::Refused);

@@ -10,6 +10,7 @@ mod caller;
 pub mod client;
 mod door;
 pub mod frame;
+pub mod json;
 pub mod protocol;
 pub mod server;
 

@@ -2,7 +2,6 @@
 //! by `supervisor` when a descriptor is ready; hands requests on and takes replies. Knows nothing of
 //! agents. No caller can block, slow or grow it.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use super::protocol::{Code, Reply};
 use super::{BUFFERS_MAX, CALLERS_MAX, HALF_SENT_MAX, PENDING_MAX, STREAM_MAX, UNREAD_MAX};
 use crate::os::poll::{Ready, Want};
 use crate::os::socket::{Listener, Peer, PeerLife};
+use crate::sorted::Sorted;
 
 /// Out of descriptors with nobody to close: the machine may have run out of them, and no event tells
 /// that it has some again.
@@ -31,7 +31,7 @@ pub struct Server {
     /// Out of descriptors: until then, or until one is closed.
     resting: Option<Instant>,
     door: Door,
-    callers: BTreeMap<CallerId, Caller>,
+    callers: Sorted<CallerId, Caller>,
     /// Callers with answers that [`send_gathered`](Server::send_gathered) is to send.
     answered: Vec<CallerId>,
     /// What all callers' buffers hold.
@@ -52,7 +52,7 @@ impl Server {
             most_callers: spare.clamp(4, CALLERS_MAX),
             resting: None,
             door: Door::new(),
-            callers: BTreeMap::new(),
+            callers: Sorted::new(),
             answered: Vec::new(),
             memory: 0,
             first: CallerId(0),
@@ -81,11 +81,21 @@ impl Server {
         is_open.then(|| self.listener.as_fd())
     }
 
+    /// Whether those who look for it find it.
+    pub fn stands(&self) -> bool {
+        self.listener.stands()
+    }
+
+    /// Whoever is in already stays.
+    pub fn listen_on(&mut self, listener: Listener) {
+        self.listener = listener;
+    }
+
     pub fn sources(&self) -> impl Iterator<Item = (CallerId, BorrowedFd<'_>, Want)> {
         // Not even for their hang-ups, which would be told at once, again and again.
         let are_served = |caller: &Caller| caller.is_known || self.serves_strangers();
-        let from_first = self.callers.range(self.first..).chain(self.callers.range(..self.first));
-        from_first
+        self.callers
+            .iter_from(&self.first)
             .filter(move |(_, caller)| are_served(caller))
             .map(|(id, caller)| (*id, caller.stream.as_fd(), caller.wants()))
     }

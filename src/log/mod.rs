@@ -66,7 +66,12 @@ impl Log {
         let file = match &opening.path {
             Some(path) => match FileSink::open(path, opening.max_bytes) {
                 Ok(file) => Some(file),
-                Err(error) => return Err(format!("log file: cannot open `{}`: {error}", path.display())),
+                Err(error) => {
+                    return Err(format!(
+                        "log file: cannot open `{}`: {error}; choose another place with --dir",
+                        path.display()
+                    ));
+                }
             },
             None => None,
         };
@@ -101,8 +106,13 @@ impl Log {
         self.redactor.hidden(bytes)
     }
 
+    /// Whether anybody hears what is recorded.
+    pub fn is_kept(&self) -> bool {
+        self.file.is_some() || self.journald.is_some()
+    }
+
     pub fn record(&mut self, event: Event) {
-        if self.file.is_none() && self.journald.is_none() {
+        if !self.is_kept() {
             return;
         }
         let at = seconds();

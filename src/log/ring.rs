@@ -7,10 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::{SigSet, SigmaskHow};
-
 use super::event::Event;
 use super::{Loss, Sink};
+use crate::os::mask::Blocked;
 
 /// Enough for every restart of a bad hour.
 const CAPACITY: usize = 256;
@@ -221,10 +220,8 @@ fn serve(shared: &Shared, sink: Sink, mut far_end: impl Deliver) {
 
 /// The loop's thread is the one that takes signals: this one starts with all of them blocked.
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-    let spawned = thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(body);
-    before.thread_set_mask()?;
-    spawned.map(drop)
+    let _blocked = Blocked::all();
+    thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(body).map(drop)
 }
 
 #[cfg(test)]

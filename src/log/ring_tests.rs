@@ -1,6 +1,8 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
+use nix::sys::signal::SigSet;
+
 use super::*;
 use crate::log::event::Name;
 use crate::log::line::text;

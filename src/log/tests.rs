@@ -79,7 +79,10 @@ fn secrets_are_masked_before_they_are_quoted() {
 #[test]
 fn a_log_that_cannot_be_says_what_and_why() {
     let error = Log::open(file_only("/nowhere/s.log".into())).err().expect("refused");
-    assert_eq!(error, "log file: cannot open `/nowhere/s.log`: No such file or directory (os error 2)");
+    assert_eq!(
+        error,
+        "log file: cannot open `/nowhere/s.log`: No such file or directory (os error 2); choose another place with --dir"
+    );
 }
 
 #[test]

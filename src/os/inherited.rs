@@ -2,21 +2,43 @@
 //!
 //! Rust's runtime ignores SIGPIPE and catches SEGV and BUS before `main`, so the truth has to be
 //! read earlier: a function in `.init_array` runs before the runtime, with glibc and with musl.
+//! What is ignored and nobody here touches is still as it was, and can be asked for when it matters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bit `n - 1` stands for signal `n`, as the kernel lays out a 64-bit mask.
 static BLOCKED: AtomicU64 = AtomicU64::new(0);
+/// Of those in `CHANGED`.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inherited {
-    pub blocked: u64,
-    pub ignored: u64,
+/// Ignored by Rust's runtime; and reset by us, in time to hear of children.
+const CHANGED: [i32; 2] = [libc::SIGPIPE, libc::SIGCHLD];
+
+pub(super) const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
 }
 
-pub fn inherited() -> Inherited {
-    Inherited { blocked: BLOCKED.load(Ordering::Relaxed), ignored: IGNORED.load(Ordering::Relaxed) }
+/// Those that are not as agentsup found them, wherever they are ignored or not.
+pub(super) fn changed() -> u64 {
+    CHANGED.into_iter().fold(0, |set, signal| set | bit(signal))
+}
+
+/// Those of `changed` that were ignored.
+pub(super) fn ignored_before() -> u64 {
+    IGNORED.load(Ordering::Relaxed)
+}
+
+pub(super) fn blocked_before() -> u64 {
+    BLOCKED.load(Ordering::Relaxed)
+}
+
+/// Those that are ignored now.
+pub(super) fn ignored() -> u64 {
+    (1..=64).filter(|&signal| is_ignored(signal)).fold(0, |set, signal| set | bit(signal))
+}
+
+fn is_ignored(signal: i32) -> bool {
+    kernel_action(signal).is_some_and(|action| action.handler == libc::SIG_IGN)
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -62,9 +84,8 @@ extern "C" fn remember() {
             MASK_BYTES,
         );
     }
-    let ignored = (1..=64)
-        .filter(|&n| kernel_action(n).is_some_and(|a| a.handler == libc::SIG_IGN))
-        .fold(0u64, |set, n| set | 1 << (n - 1));
+    let ignored = CHANGED.into_iter().filter(|&signal| is_ignored(signal));
+    let ignored = ignored.fold(0, |set, signal| set | bit(signal));
     BLOCKED.store(blocked, Ordering::Relaxed);
     IGNORED.store(ignored, Ordering::Relaxed);
 }

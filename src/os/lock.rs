@@ -21,7 +21,7 @@ const PATIENCE: (u32, Duration) = (250, Duration::from_millis(2));
 
 pub struct Lock {
     /// The lock is held for as long as this is open.
-    _file: Flock<File>,
+    file: Flock<File>,
     path: PathBuf,
 }
 
@@ -29,6 +29,15 @@ pub enum Taken {
     Ours(Lock),
     /// Somebody else holds it; what they wrote into it.
     Theirs(String),
+}
+
+/// What became of an attempt to hold a lock for a moment.
+pub enum Passing {
+    Held(Lock),
+    /// A supervisor holds it.
+    Owned,
+    /// Somebody looks at it or holds it in passing too: in a moment that is over.
+    Contended,
 }
 
 impl Lock {
@@ -63,26 +72,57 @@ impl Lock {
                 continue;
             }
             write(&mut file, holder);
-            return Ok(Taken::Ours(Lock { _file: file, path: path.to_owned() }));
+            return Ok(Taken::Ours(Lock { file, path: path.to_owned() }));
         }
     }
 
-    /// Takes the lock of a session that nobody supervises, to clear up behind it. `None` when
-    /// somebody came first.
-    pub fn take_in_passing(path: &Path) -> io::Result<Option<Lock>> {
+    /// Whether its name still leads to it. If not, somebody else can take what they find there.
+    pub fn stands(&self) -> bool {
+        is_at(&self.file, &self.path)
+    }
+
+    /// Takes the lock of a session that nobody supervises, to change what it has left behind.
+    pub fn take_in_passing(path: &Path) -> io::Result<Passing> {
         let mut file = match Flock::lock(open(path)?, FlockArg::LockSharedNonblock) {
             Ok(file) => file,
-            Err((_, Errno::EWOULDBLOCK)) => return Ok(None),
+            Err((mut file, Errno::EWOULDBLOCK)) => {
+                let mut holder = String::new();
+                file.read_to_string(&mut holder)?;
+                let passes = holder.is_empty() || holder.starts_with(PASSING);
+                return Ok(if passes { Passing::Contended } else { Passing::Owned });
+            }
             Err((_, errno)) => return Err(errno.into()),
         };
         // Written while it is only shared: who finds it held exclusively by us can read why.
         write(&mut file, PASSING);
         match file.relock(FlockArg::LockExclusiveNonblock) {
-            Ok(()) => Ok(is_at(&file, path).then(|| Lock { _file: file, path: path.to_owned() })),
-            Err(Errno::EWOULDBLOCK) => Ok(None),
+            Ok(()) if is_at(&file, path) => Ok(Passing::Held(Lock { file, path: path.to_owned() })),
+            Ok(()) | Err(Errno::EWOULDBLOCK) => Ok(Passing::Contended),
             Err(errno) => Err(errno.into()),
         }
     }
+}
+
+/// Removes a file that no lock protects if it is what `is_junk` says, and never another one that took
+/// its place meanwhile: whoever removes it holds a lock on the file itself.
+pub fn remove_junk(path: &Path, is_junk: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
+    let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(file) => file,
+        Err((_, Errno::EWOULDBLOCK)) => return Ok(false),
+        Err((_, errno)) => return Err(errno.into()),
+    };
+    let mut text = Vec::new();
+    (&mut *file).take(1 << 16).read_to_end(&mut text)?;
+    if !is_junk(&text) || !is_at(&file, path) {
+        return Ok(false);
+    }
+    std::fs::remove_file(path).map(|()| true)
 }
 
 #[cfg(test)]
@@ -149,9 +189,12 @@ pub fn is_held(path: &Path) -> io::Result<bool> {
 }
 
 impl Drop for Lock {
-    /// Unlinked while it is still held, so that nobody locks a file that is about to go.
+    /// Unlinked while it is still held, so that nobody locks a file that is about to go. Another's file,
+    /// in a directory that was put in place of ours, is not ours to unlink.
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        if self.stands() {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -174,7 +217,7 @@ mod tests {
         let Taken::Ours(lock) = take(&path, "me") else { panic!("nobody else is there") };
         assert!(is_held(&path).unwrap());
         assert!(matches!(take(&path, "you"), Taken::Theirs(holder) if holder == "me"));
-        assert!(Lock::take_in_passing(&path).unwrap().is_none());
+        assert!(matches!(Lock::take_in_passing(&path).unwrap(), Passing::Owned));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "me");
         drop(lock);
         assert!(!path.exists() && !is_held(&path).unwrap());
@@ -193,13 +236,35 @@ mod tests {
         later.join().unwrap();
         drop(lock);
 
-        let lock = Lock::take_in_passing(&path).unwrap().expect("nobody else is there");
+        let looking = Flock::lock(open(&path).unwrap(), FlockArg::LockSharedNonblock).unwrap();
+        assert!(matches!(Lock::take_in_passing(&path).unwrap(), Passing::Contended));
+        drop(looking);
+        let Passing::Held(lock) = Lock::take_in_passing(&path).unwrap() else { panic!("it is free") };
+        assert!(matches!(Lock::take_in_passing(&path).unwrap(), Passing::Contended));
         let later = std::thread::spawn(move || {
             std::thread::sleep(PATIENCE.1 * 5);
             drop(lock);
         });
         assert!(matches!(take(&path, "me"), Taken::Ours(_)));
         later.join().unwrap();
+    }
+
+    #[test]
+    fn junk_goes_unless_it_is_none_any_more_or_somebody_is_at_it() {
+        let path = place("junk");
+        std::fs::write(&path, "junk").unwrap();
+        assert!(!remove_junk(&path, |text| text != b"junk").unwrap());
+        let at_it = Flock::lock(File::open(&path).unwrap(), FlockArg::LockExclusiveNonblock).unwrap();
+        assert!(!remove_junk(&path, |_| true).unwrap());
+        drop(at_it);
+        // Replaced between the look and the removal.
+        let replace = |_: &[u8]| {
+            std::fs::remove_file(&path).unwrap();
+            std::fs::write(&path, "good").is_ok()
+        };
+        assert!(!remove_junk(&path, replace).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "good");
+        assert!(remove_junk(&path, |_| true).unwrap() && !remove_junk(&path, |_| true).unwrap());
     }
 
     #[test]

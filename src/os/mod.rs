@@ -5,6 +5,7 @@
 //! |-------------|----------------------------------------------------------------------|
 //! | `inherited` | signal mask and dispositions as they were before Rust's runtime      |
 //! | `signals`   | every signal as a wake-up, counted, with who sent it                 |
+//! | `mask`      | which signals are blocked                                            |
 //! | `wait`      | the one place that reaps                                             |
 //! | `spawn`     | fork, the steps in the child, and which of them failed               |
 //! | `pty`       | the agent's terminal, seen from the master                           |
@@ -16,20 +17,29 @@
 //! | `procfs`    | who is alive, whose child, whose session                             |
 //! | `pidfd`     | waiting for processes that are not our children                      |
 //! | `clock`     | clocks that std has not got                                          |
+//! | `code`      | the pages of our own code                                            |
+//! | `heap`      | memory, in the static binary                                         |
 //! | `cgroup`    | the kernel's count of OOM kills                                      |
+//! | `freezer`   | a tree that stands still in a cgroup of its own                      |
 //! | `lock`      | the file lock that decides who owns a session                        |
 //! | `socket`    | Unix sockets: modes, long paths, who is at the other end             |
 //! | `inotify`   | being told when files change                                         |
 //! | `sched`     | short turns on a busy machine                                        |
 //! | `notify`    | telling a service manager                                            |
 //! | `random`    | UUIDs                                                                |
+//! | `unwind`    | backtraces that end at once                                          |
 
 pub mod cgroup;
 pub mod clock;
+pub mod code;
+pub mod freezer;
 pub mod front;
-pub mod inherited;
+#[cfg(target_env = "musl")]
+pub mod heap;
+mod inherited;
 pub mod inotify;
 pub mod lock;
+pub mod mask;
 pub mod notify;
 pub mod pidfd;
 pub mod poll;
@@ -43,4 +53,5 @@ pub mod sink;
 pub mod socket;
 pub mod spawn;
 pub mod tty;
+mod unwind;
 pub mod wait;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 pub struct PidFd(OwnedFd);
 
 impl PidFd {
-    /// `None` when it is gone, or on a kernel before 5.3.
+    /// `None` when it is gone, on a kernel before 5.3, where a filter denies it, or out of descriptors.
     pub fn open(pid: i32) -> Option<PidFd> {
         // SAFETY: plain integers; the new descriptor (close-on-exec by design) is nobody else's.
         unsafe {

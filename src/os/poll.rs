@@ -1,7 +1,13 @@
 //! Sleep until something happens or a deadline passes.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit};
+
+/// No event tells that a limit was raised.
+const REST: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
@@ -47,20 +53,22 @@ impl<T: Copy> Sources<T> {
         self.tokens.push(token);
     }
 
-    /// Returns at the first readiness, at `deadline`, or at a signal (whose record is then ready).
+    /// Returns at the first readiness, at `deadline`, or at a signal, whose record is then ready.
     pub fn wait(&mut self, deadline: Option<Instant>) -> Vec<(T, Ready)> {
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        let timeout = timeout
-            .map(|left| libc::timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ });
-        let timeout = timeout.as_ref().map_or(std::ptr::null(), |t| t as *const _);
-        // SAFETY: the array is valid for its length, the timeout is null or valid, and a null mask
-        // leaves the signal mask alone.
-        let ready = unsafe {
-            libc::ppoll(self.fds.as_mut_ptr(), self.fds.len() as libc::nfds_t, timeout, std::ptr::null())
-        };
-        if ready <= 0 {
-            // A time-out; EINTR, after which the inbox is readable at once; or ENOMEM, which
-            // nobody but the next call can do anything about.
+        let mut ready = self.poll(timeout);
+        // A signal's record is written after the sources were looked at, and we may have been stopped
+        // for longer than the deadline. Another look, so that what came before it is not judged as late.
+        let is_late = timeout != Some(Duration::ZERO) && deadline.is_some_and(|at| Instant::now() >= at);
+        if is_late || ready == Err(Errno::EINTR) {
+            ready = self.poll(Some(Duration::ZERO));
+        }
+        if ready == Err(Errno::EINVAL) {
+            ready = self.poll_fewer(timeout);
+        }
+        if !ready.is_ok_and(|ready| ready > 0) {
+            // A time-out; EINTR once more, and the next call comes at once; or ENOMEM, which nobody but
+            // that one can do anything about.
             return Vec::new();
         }
         let both = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
@@ -73,6 +81,28 @@ impl<T: Copy> Sources<T> {
                 (token, Ready { read: is(libc::POLLIN), write: is(libc::POLLOUT), hung_up: is(0) })
             })
             .collect()
+    }
+
+    /// Somebody has lowered our limit of descriptors below the number of sources. Those that were added
+    /// first count most; the others wait until the limit is raised or some have gone.
+    fn poll_fewer(&mut self, timeout: Option<Duration>) -> nix::Result<i32> {
+        let (limit, _) = getrlimit(Resource::RLIMIT_NOFILE)?;
+        let mut others = self.fds.split_off(self.fds.len().min(limit as usize));
+        let ready = self.poll(Some(timeout.map_or(REST, |left| left.min(REST))));
+        others.iter_mut().for_each(|fd| fd.revents = 0);
+        self.fds.append(&mut others);
+        ready
+    }
+
+    fn poll(&mut self, timeout: Option<Duration>) -> nix::Result<i32> {
+        let timeout = timeout
+            .map(|left| libc::timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ });
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), |t| t as *const _);
+        // SAFETY: the array is valid for its length, the timeout is null or valid, and a null mask
+        // leaves the signal mask alone.
+        Errno::result(unsafe {
+            libc::ppoll(self.fds.as_mut_ptr(), self.fds.len() as libc::nfds_t, timeout, std::ptr::null())
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
@@ -21,7 +22,7 @@ pub struct Process {
 
 /// Whether /proc speaks of our own pid namespace. One that was mounted outside (a chroot with the
 /// host's, `unshare --pid` without a new mount) counts other processes under our numbers.
-fn is_ours() -> bool {
+pub fn is_ours() -> bool {
     static OURS: OnceLock<bool> = OnceLock::new();
     *OURS.get_or_init(|| {
         fs::read_link("/proc/self")
@@ -96,6 +97,12 @@ pub fn descendants(all: &[Process], root: i32) -> Vec<Process> {
 /// The processes of our own pid namespace whose environment holds all of `wanted` (`NAME=VALUE`),
 /// this process left out.
 pub fn with_environment(wanted: &[OsString]) -> Vec<Process> {
+    let is_it = |vars: &HashSet<&[u8]>| wanted.iter().all(|w| vars.contains(w.as_bytes())).then_some(());
+    by_environment(is_it).into_iter().map(|(process, ())| process).collect()
+}
+
+/// The same, with what `tell` makes of their variables (`NAME=VALUE`); `None` leaves one out.
+pub fn by_environment<T>(tell: impl Fn(&HashSet<&[u8]>) -> Option<T>) -> Vec<(Process, T)> {
     let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let Some(own) = namespace("self") else { return Vec::new() };
     let me = std::process::id().cast_signed();
@@ -103,13 +110,13 @@ pub fn with_environment(wanted: &[OsString]) -> Vec<Process> {
         .into_iter()
         .flatten()
         .filter(|p| p.pid != me && !p.zombie)
-        .filter(|p| {
-            let Ok(environ) = fs::read(format!("/proc/{}/environ", p.pid)) else { return false };
+        .filter_map(|p| {
+            let environ = fs::read(format!("/proc/{}/environ", p.pid)).ok()?;
             let vars: HashSet<&[u8]> = environ.split(|&b| b == 0).collect();
-            wanted.iter().all(|w| vars.contains(w.as_bytes()))
+            Some((p, tell(&vars)?))
         })
         // A container's processes are seen from the host with the same paths in them: not ours.
-        .filter(|p| namespace(&p.pid.to_string()).as_ref() == Some(&own))
+        .filter(|(p, _)| namespace(&p.pid.to_string()).as_ref() == Some(&own))
         .collect()
 }
 
@@ -117,6 +124,8 @@ pub fn with_environment(wanted: &[OsString]) -> Vec<Process> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub cpu_ms: u64,
+    /// Of its children that it has waited for, and of theirs.
+    pub reaped_cpu_ms: u64,
     pub rss_bytes: u64,
 }
 
@@ -128,11 +137,31 @@ pub fn usage(pid: i32) -> Option<Usage> {
         .split_ascii_whitespace()
         .map(|field| field.parse().unwrap_or(0))
         .collect();
-    let ticks = fields.get(11)? + fields.get(12)?;
+    let millis =
+        |at: usize| Some((fields.get(at)? + fields.get(at + 1)?) * 1000 / super::clock::ticks_a_second());
     Some(Usage {
-        cpu_ms: ticks * 1000 / super::clock::ticks_a_second(),
+        cpu_ms: millis(11)?,
+        reaped_cpu_ms: millis(13)?,
         rss_bytes: fields.get(21)? * sysconf(libc::_SC_PAGESIZE, 4096),
     })
+}
+
+/// How long its threads were ready to run while others ran, or while its cgroup had used up its share. Nothing
+/// where the kernel does not count it.
+pub fn waited_for_cpu(pid: i32) -> Duration {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of = |thread: &fs::DirEntry| {
+        let (mut path, mut text) = (thread.path(), [0u8; 128]);
+        path.push("schedstat");
+        waited_in(read_short(path.to_str()?, &mut text)?)
+    };
+    threads.filter_map(|thread| of(&thread)).sum()
+}
+
+/// Nanoseconds on a processor, in line for one, and how often it had one.
+fn waited_in(schedstat: &[u8]) -> Option<Duration> {
+    let waited = std::str::from_utf8(schedstat).ok()?.split_ascii_whitespace().nth(1)?;
+    waited.parse().ok().map(Duration::from_nanos)
 }
 
 pub(super) fn sysconf(name: i32, usual: u64) -> u64 {
@@ -194,6 +223,13 @@ mod tests {
         let expected =
             Process { pid: 7, parent: 3, group: 4, started: 998_877, zombie: true, stopped: false };
         assert_eq!(parse(7, stat), Some(expected));
+    }
+
+    #[test]
+    fn who_shares_a_processor_stands_in_line_for_it() {
+        assert_eq!(waited_in(b"692531 3464658 2\n"), Some(Duration::from_nanos(3_464_658)));
+        assert_eq!([&b""[..], b"1", b"1 x 2"].map(waited_in), [None; 3]);
+        assert_eq!(waited_for_cpu(0), Duration::ZERO);
     }
 
     #[test]

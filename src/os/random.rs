@@ -21,12 +21,30 @@ pub fn uuid_v4() -> io::Result<String> {
     }
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    Ok(format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]))
+    Ok(text(bytes))
+}
+
+fn text(bytes: [u8; 16]) -> String {
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
+    let mut text = String::with_capacity(36);
+    for (at, byte) in bytes.into_iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.extend([digit(byte >> 4), digit(byte & 0x0f)]);
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_uuid_is_written_in_five_groups() {
+        let bytes: Vec<u8> = (0..16).map(|n| n * 0x11).collect();
+        let bytes = bytes.try_into().unwrap();
+        assert_eq!(super::text(bytes), "00112233-4455-6677-8899-aabbccddeeff");
+    }
+
     #[test]
     fn a_uuid_has_version_four_and_is_new_each_time() {
         let (a, b) = (super::uuid_v4().unwrap(), super::uuid_v4().unwrap());

@@ -1,18 +1,18 @@
 //! Every signal wakes the loop and is told with who sent it.
 //!
-//! signal-hook's registry installs the handlers. Two things it cannot do are done here: signals
-//! that the C library keeps for itself (musl: 32–34, and 34 is the first real-time signal for the
-//! rest of the world), and telling a fault of our own from a signal that somebody sent.
+//! Not by handlers: all signals are blocked and read from a signalfd, so that none interrupts anything, and
+//! one that arrives costs a single read. What is blocked reaches PID 1 too, and so do the signals that the C
+//! library keeps for itself (musl: 32–34, and 34 is the first real-time signal for the rest of the world). A
+//! genuine fault of our own cannot be blocked: it ends us, and is never taken for one that somebody sent.
 
 use std::io;
-use std::iter::repeat_n;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use nix::fcntl::OFlag;
-
-use super::inherited::{KernelSigaction, MASK_BYTES, kernel_action};
+use super::inherited::MASK_BYTES;
+use super::mask;
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,27 +24,15 @@ pub struct Arrived {
     pub sender: i32,
 }
 
-const SIGNALS: usize = 65;
+pub(super) const FIRST_REAL_TIME: i32 = 32;
 
-/// What has arrived and was not taken yet. Counted, not queued: however many real-time signals
-/// come while nobody looks, none of them can push out a TERM.
-struct Waiting {
-    sent: AtomicU32,
-    by_kernel: AtomicU32,
-    sender: AtomicI32,
-}
+/// Read in one go, and how often: a storm of real-time signals is not to keep the loop from everything else.
+const BATCH: usize = 16;
+const BATCHES: usize = 64;
 
-static WAITING: [Waiting; SIGNALS] =
-    [const { Waiting { sent: AtomicU32::new(0), by_kernel: AtomicU32::new(0), sender: AtomicI32::new(0) } };
-        SIGNALS];
-
-/// The pipe only wakes the loop: one byte stands for all until it is read.
-static PIPE: AtomicI32 = AtomicI32::new(-1);
-static WOKEN: AtomicBool = AtomicBool::new(false);
-
-/// The reading end.
+/// Where they are read.
 pub struct Inbox {
-    pipe: OwnedFd,
+    fd: OwnedFd,
 }
 
 /// Lets the usual signals end a process that is PID 1 and catches none: the kernel keeps from it
@@ -60,126 +48,56 @@ pub fn end_us_even_as_pid_1() {
     }
 }
 
-/// Catches every signal that can be caught and unblocks all of them. From here on nothing but
-/// KILL and our own faults ends this process by signal.
+/// Catches every signal that can be caught. From here on nothing but KILL and our own faults ends this
+/// process by signal. Threads are to be started afterwards: they would take what they do not block.
 pub fn catch_all() -> io::Result<Inbox> {
-    let (read, write) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
-    PIPE.store(write.as_raw_fd(), Ordering::SeqCst);
-    // The handlers use it until the process ends.
-    std::mem::forget(write);
-
-    // Rust's runtime catches these two to name a stack overflow. The registry would call that
-    // handler first, and it resets the disposition: the second SEGV sent by kill would end us.
-    for fault in [libc::SIGSEGV, libc::SIGBUS] {
-        // SAFETY: setting a disposition to default installs no code.
-        unsafe { libc::signal(fault, libc::SIG_DFL) };
-    }
-    for signal in (1..=64).filter(|&n| n != libc::SIGKILL && n != libc::SIGSTOP) {
-        // SAFETY: `post` makes only async-signal-safe calls and touches only atomics.
-        let registered =
-            unsafe { signal_hook_registry::register_unchecked(signal, move |info| post(signal, info)) };
-        if registered.is_err() {
-            catch_behind_the_library(signal)?;
-        }
-    }
-    let none = 0u64;
-    // SAFETY: `none` is eight bytes, as announced; a null old set is not written.
-    let unblocked = unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
-            &raw const none,
-            std::ptr::null::<u64>(),
-            MASK_BYTES,
-        )
-    };
-    if unblocked != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(Inbox { pipe: read })
-}
-
-/// The kernel needs a trampoline to return from a handler (`restorer`), which the C library
-/// brings. A signal that the library refuses to touch borrows the one of a signal it accepted.
-fn catch_behind_the_library(signal: i32) -> io::Result<()> {
-    let lender = kernel_action(libc::SIGUSR1).ok_or_else(io::Error::last_os_error)?;
-    let action = KernelSigaction { handler: handle as *const () as usize, ..lender };
-    // SAFETY: `handle` has the signature that SA_SIGINFO in the lender's flags promises, and makes
-    // only async-signal-safe calls; the restorer is the C library's own.
-    let installed = unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigaction,
-            signal,
-            &raw const action,
-            std::ptr::null::<KernelSigaction>(),
-            MASK_BYTES,
-        )
-    };
-    if installed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-extern "C" fn handle(signal: i32, info: *const libc::siginfo_t, _context: *const libc::c_void) {
-    // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo for the length of the handler.
-    post(signal, unsafe { &*info });
-}
-
-fn post(signal: i32, info: &libc::siginfo_t) {
-    let sent = info.si_code <= 0;
-    let fault = matches!(
-        signal,
-        libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP | libc::SIGSYS
-    );
-    if fault && !sent {
-        // Our own fault: returning would run the faulting instruction again, for ever.
-        // SAFETY: async-signal-safe; the instruction then faults with the default action.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-        return;
-    }
-    let Some(waiting) = usize::try_from(signal).ok().and_then(|n| WAITING.get(n)) else { return };
-    if sent {
-        // SAFETY: for a signal that a process sent, these bytes hold its pid.
-        waiting.sender.store(unsafe { info.si_pid() }, Ordering::SeqCst);
-        waiting.sent.fetch_add(1, Ordering::SeqCst);
-    } else {
-        waiting.by_kernel.fetch_add(1, Ordering::SeqCst);
-    }
-    if WOKEN.swap(true, Ordering::SeqCst) {
-        return;
-    }
-    // SAFETY: `write` is async-signal-safe and the byte is valid. errno belongs to the code that
-    // was interrupted and is put back.
+    let all = u64::MAX;
+    // SAFETY: no handler is given.
     unsafe {
-        let errno = libc::__errno_location();
-        let saved = *errno;
-        libc::write(PIPE.load(Ordering::SeqCst), c"!".as_ptr().cast(), 1);
-        *errno = saved;
+        // Where it is ignored, the kernel forgets children and tells nobody.
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+    }
+    mask::set(all);
+    let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
+    // SAFETY: the set is eight bytes, as announced. The raw call, as in `mask`.
+    match unsafe { libc::syscall(libc::SYS_signalfd4, -1, &raw const all, MASK_BYTES, flags) } {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: it has just been opened, and nobody else knows of it.
+        fd => Ok(Inbox { fd: unsafe { OwnedFd::from_raw_fd(fd as i32) } }),
     }
 }
 
 impl Inbox {
-    /// What has arrived since the last call; empty when nothing has. SIGCHLD coalesces by nature
-    /// and is told once.
+    /// What has arrived since the last call; empty when nothing has. Of a storm what comes first: the rest
+    /// keeps the inbox ready to be read.
     pub fn take(&self) -> Vec<Arrived> {
-        let mut wake = [0u8; 16];
-        while let Ok(1..) = nix::unistd::read(&self.pipe, &mut wake) {}
-        // Cleared before the counts are taken: what comes from here on writes a new byte.
-        WOKEN.store(false, Ordering::SeqCst);
         let mut arrived = Vec::new();
-        for (signal, waiting) in (0i32..).zip(&WAITING) {
-            let by_kernel = waiting.by_kernel.swap(0, Ordering::SeqCst);
-            let sent = waiting.sent.swap(0, Ordering::SeqCst);
-            let sender = waiting.sender.load(Ordering::SeqCst);
-            let told = |count: u32| if signal == libc::SIGCHLD { count.min(1) } else { count } as usize;
-            arrived.extend(repeat_n(Arrived { signal, sent: false, sender: 0 }, told(by_kernel)));
-            arrived.extend(repeat_n(Arrived { signal, sent: true, sender }, told(sent)));
+        let mut batch = [const { MaybeUninit::<libc::signalfd_siginfo>::uninit() }; BATCH];
+        for _ in 0..BATCHES {
+            // SAFETY: `batch` is valid for writes of its size.
+            let n =
+                unsafe { libc::read(self.fd.as_raw_fd(), batch.as_mut_ptr().cast(), size_of_val(&batch)) };
+            let count = usize::try_from(n).unwrap_or(0) / size_of::<libc::signalfd_siginfo>();
+            // SAFETY: so many have been written, each as a whole.
+            arrived.extend(batch[..count].iter().map(|info| told(unsafe { info.assume_init_ref() })));
+            if count < BATCH {
+                break;
+            }
         }
         arrived
     }
 }
 
+fn told(info: &libc::signalfd_siginfo) -> Arrived {
+    // Of the others, what stands in the sender's place is something else.
+    let sent = info.ssi_code <= 0;
+    let sender = if sent { info.ssi_pid.cast_signed() } else { 0 };
+    Arrived { signal: info.ssi_signo.cast_signed(), sent, sender }
+}
+
 impl AsFd for Inbox {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pipe.as_fd()
+        self.fd.as_fd()
     }
 }
 

@@ -1,17 +1,22 @@
 //! Writing to an inherited descriptor without ever blocking, and without setting O_NONBLOCK on a
 //! description that others share.
 
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::OpenOptions;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, send};
+use nix::sys::stat::{SFlag, fstat};
 
-pub struct Sink {
-    fd: OwnedFd,
+pub struct Sink<'fd> {
+    fd: Fd<'fd>,
     kind: Kind,
+}
+
+enum Fd<'fd> {
+    Own(OwnedFd),
+    Inherited(BorrowedFd<'fd>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,36 +42,32 @@ pub enum Wrote {
     Broken,
 }
 
-impl Sink {
-    pub fn on(fd: BorrowedFd) -> io::Result<Sink> {
-        let mut owned = fd.try_clone_to_owned()?;
-        let kind = match File::from(owned.try_clone()?).metadata()?.file_type() {
-            t if t.is_fifo() => match reopened(&owned) {
-                Some(own) => {
-                    owned = own;
-                    Kind::Own
-                }
-                None => Kind::SharedPipe,
-            },
-            t if t.is_socket() => Kind::Socket,
-            t if t.is_char_device() && nix::unistd::isatty(&owned).unwrap_or(false) => {
-                match reopened(&owned).or_else(|| controlling_if_same(&owned)) {
-                    Some(own) => {
-                        owned = own;
-                        Kind::Own
-                    }
-                    None => Kind::SharedTerminal,
-                }
-            }
-            _ => Kind::Direct,
+impl<'fd> Sink<'fd> {
+    pub fn on(fd: BorrowedFd<'fd>) -> Sink<'fd> {
+        let is = |kind: SFlag| {
+            fstat(fd).is_ok_and(|stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == kind)
         };
-        Ok(Sink { fd: owned, kind })
+        let (own, shared) = if is(SFlag::S_IFIFO) {
+            (reopened(fd), Kind::SharedPipe)
+        } else if is(SFlag::S_IFCHR) && nix::unistd::isatty(fd).unwrap_or(false) {
+            (reopened(fd).or_else(|| controlling_if_same(fd)), Kind::SharedTerminal)
+        } else if is(SFlag::S_IFSOCK) {
+            (None, Kind::Socket)
+        } else {
+            (None, Kind::Direct)
+        };
+        match own {
+            Some(own) => Sink { fd: Fd::Own(own), kind: Kind::Own },
+            None => Sink { fd: Fd::Inherited(fd), kind: shared },
+        }
     }
 
     pub fn write(&self, bytes: &[u8]) -> Wrote {
         let written = match self.kind {
-            Kind::Own | Kind::Direct => nix::unistd::write(&self.fd, bytes),
-            Kind::Socket => send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL),
+            Kind::Own | Kind::Direct => nix::unistd::write(self.as_fd(), bytes),
+            Kind::Socket => {
+                send(self.as_fd().as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL)
+            }
             Kind::SharedPipe => self.write_if_ready(&bytes[..bytes.len().min(libc::PIPE_BUF)]),
             Kind::SharedTerminal => self.write_if_ready(&bytes[..bytes.len().min(1)]),
         };
@@ -79,17 +80,20 @@ impl Sink {
 
     fn write_if_ready(&self, bytes: &[u8]) -> nix::Result<usize> {
         use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-        let mut fd = [PollFd::new(self.fd.as_fd(), PollFlags::POLLOUT)];
+        let mut fd = [PollFd::new(self.as_fd(), PollFlags::POLLOUT)];
         match poll(&mut fd, PollTimeout::ZERO)? {
             0 => Err(Errno::EAGAIN),
-            _ => nix::unistd::write(&self.fd, bytes),
+            _ => nix::unistd::write(self.as_fd(), bytes),
         }
     }
 }
 
-impl AsFd for Sink {
+impl AsFd for Sink<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        match &self.fd {
+            Fd::Own(fd) => fd.as_fd(),
+            Fd::Inherited(fd) => *fd,
+        }
     }
 }
 
@@ -98,12 +102,12 @@ fn own_description(path: &str) -> Option<OwnedFd> {
     OpenOptions::new().write(true).custom_flags(flags).open(path).ok().map(OwnedFd::from)
 }
 
-fn reopened(fd: &OwnedFd) -> Option<OwnedFd> {
+fn reopened(fd: BorrowedFd) -> Option<OwnedFd> {
     own_description(&format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
 /// `/dev/tty` may be opened by everybody, also where the terminal itself belongs to another uid.
-fn controlling_if_same(fd: &OwnedFd) -> Option<OwnedFd> {
+fn controlling_if_same(fd: BorrowedFd) -> Option<OwnedFd> {
     let own = own_description("/dev/tty")?;
     let group = nix::unistd::tcgetpgrp(fd).ok()?;
     (nix::unistd::tcgetpgrp(&own) == Ok(group)).then_some(own)

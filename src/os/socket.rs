@@ -5,7 +5,7 @@ use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -36,6 +36,8 @@ pub struct Peer {
 pub struct Listener {
     fd: OwnedFd,
     path: PathBuf,
+    /// Of its file.
+    id: (u64, u64),
 }
 
 impl Listener {
@@ -52,7 +54,8 @@ impl Listener {
         // SAFETY: a valid descriptor and a plain integer.
         Errno::result(unsafe { libc::fchmod(fd.as_raw_fd(), 0o600) })?;
         at(path, |address| bind(fd.as_raw_fd(), address))?;
-        let listener = Listener { fd, path: path.to_owned() };
+        let id = id_at(path)?;
+        let listener = Listener { fd, path: path.to_owned(), id };
         if group.is_some() {
             chown(path, None, group)?;
         }
@@ -62,6 +65,11 @@ impl Listener {
         // SAFETY: a valid descriptor and a plain integer.
         Errno::result(unsafe { libc::listen(listener.fd.as_raw_fd(), BACKLOG) })?;
         Ok(listener)
+    }
+
+    /// Whether its name still leads here.
+    pub fn stands(&self) -> bool {
+        id_at(&self.path).is_ok_and(|id| id == self.id)
     }
 
     /// The next caller; `None` when nobody waits.
@@ -89,9 +97,16 @@ impl AsFd for Listener {
 }
 
 impl Drop for Listener {
+    /// Another's socket, in a directory that was put in place of ours, is not ours to remove.
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if self.stands() {
+            let _ = fs::remove_file(&self.path);
+        }
     }
+}
+
+fn id_at(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|meta| (meta.dev(), meta.ino()))
 }
 
 /// One caller's connection, non-blocking.

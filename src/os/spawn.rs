@@ -1,8 +1,12 @@
 //! Fork, then the steps in the child. The child reports the step that failed through a pipe that
 //! closes on exec: EOF there means that the new program runs.
+//!
+//! Until its exec the child shares our memory, and we stand still, as with `vfork`: nothing of ours is
+//! copied, neither the page tables nor, on both sides, each page that is written next.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -11,7 +15,9 @@ use std::ptr;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
-use super::inherited::{Inherited, KernelSigaction, MASK_BYTES};
+use super::inherited::{self, KernelSigaction, MASK_BYTES};
+use super::mask::{self, Blocked};
+use super::signals::FIRST_REAL_TIME;
 
 macro_rules! steps {
     ($($variant:ident $name:literal,)+) => {
@@ -89,7 +95,7 @@ pub struct Spec<'a> {
     pub cwd: Option<&'a Path>,
     pub place: Place<'a>,
     pub signals: Signals,
-    pub fds: Fds,
+    pub fds: Fds<'a>,
     /// So that the kernel's OOM killer takes the agent before PID 1. Best effort.
     pub oom_score_adj: Option<i32>,
 }
@@ -108,18 +114,20 @@ pub enum Place<'a> {
     OwnGroup { terminal: Option<BorrowedFd<'a>> },
     /// Our own process group.
     SameGroup,
-    /// A session of its own, without a terminal, with these as stdin and as stdout and stderr.
-    Detached { stdin: BorrowedFd<'a>, output: BorrowedFd<'a> },
+    /// A session of its own, without a terminal, with these as stdin, stdout and stderr.
+    Detached { stdin: BorrowedFd<'a>, stdout: BorrowedFd<'a>, stderr: BorrowedFd<'a> },
 }
 
 pub enum Signals {
     AllDefault,
-    As(Inherited),
+    /// Blocked and ignored as agentsup was started with.
+    AsWeWere,
 }
 
-#[derive(PartialEq, Eq)]
-pub enum Fds {
+pub enum Fds<'a> {
     OnlyStdio,
+    /// And this one, by the number that it has here.
+    StdioAnd(BorrowedFd<'a>),
     Inherit,
 }
 
@@ -154,17 +162,14 @@ pub fn spawn(spec: &Spec) -> Result<Spawning, SpawnError> {
     // Everything that allocates happens before the fork: another thread may hold the allocator.
     let prepared = Prepared::new(spec).map_err(|errno| SpawnError { step: SpawnStep::Prepare, errno })?;
     let (report, child_report) = nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(fork_error)?;
-    let parent = std::process::id().cast_signed();
-
-    // A signal between fork and exec would run our handler in the child and appear on our pipe.
-    let all_blocked = MaskGuard::block_all();
-    // SAFETY: the child calls only `Prepared::become_child`, which makes system calls on memory
-    // prepared here and never returns.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        prepared.become_child(parent, child_report.as_raw_fd());
-    }
-    let forked = Errno::result(pid);
+    let child = Child {
+        prepared: &prepared,
+        parent: std::process::id().cast_signed(),
+        report: child_report.as_raw_fd(),
+    };
+    // Also where nobody catches signals: one between fork and exec is for the agent, once it is as it should be.
+    let all_blocked = Blocked::all();
+    let forked = child.begin();
     drop(all_blocked);
     let pid = forked.map_err(fork_error)?;
     if matches!(spec.place, Place::OwnGroup { .. }) {
@@ -174,28 +179,37 @@ pub fn spawn(spec: &Spec) -> Result<Spawning, SpawnError> {
     Ok(Spawning { pid, report })
 }
 
-struct MaskGuard(u64);
-
-impl MaskGuard {
-    fn block_all() -> MaskGuard {
-        MaskGuard(set_mask(u64::MAX))
-    }
+/// What the child is told.
+struct Child<'a> {
+    prepared: &'a Prepared,
+    parent: i32,
+    report: RawFd,
 }
 
-impl Drop for MaskGuard {
-    fn drop(&mut self) {
-        set_mask(self.0);
-    }
-}
+/// Enough for a few calls of the C library, and to spare.
+#[repr(align(16))]
+struct ChildStack([MaybeUninit<u8>; 8 * 1024]);
 
-fn set_mask(new: u64) -> u64 {
-    let mut old = 0u64;
-    // SAFETY: both sets are eight bytes, as announced. The raw call, because C libraries leave out
-    // the signals they keep for themselves.
-    unsafe {
-        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const new, &raw mut old, MASK_BYTES);
+impl Child<'_> {
+    fn begin(&self) -> nix::Result<i32> {
+        let mut stack = ChildStack([MaybeUninit::uninit(); _]);
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: the child has a stack of its own, which it leaves where it lies, for we stand still until it
+        // has its exec or is gone. It calls only `become_child`, which makes system calls on memory that is
+        // prepared here, changes none of it but errno, and never returns. No handler runs in it: every
+        // signal is blocked. Descriptors, dispositions and directory are its own.
+        let pid = unsafe {
+            let top = stack.0.as_mut_ptr_range().end;
+            libc::clone(Child::main, top.cast(), flags, ptr::from_ref(self).cast_mut().cast())
+        };
+        Errno::result(pid)
     }
-    old
+
+    extern "C" fn main(child: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: `begin` gives itself, and stands still.
+        let child = unsafe { &*child.cast::<Child>() };
+        child.prepared.become_child(child.parent, child.report)
+    }
 }
 
 /// All that the child needs, as plain pointers and numbers.
@@ -207,9 +221,12 @@ struct Prepared {
     env: Option<Vec<*const libc::c_char>>,
     cwd: Option<CString>,
     place: PlaceFds,
+    /// Signals whose disposition is set; those of them that are in `ignored` are ignored then.
+    changes: u64,
     ignored: u64,
     blocked: u64,
     only_stdio: bool,
+    kept: Option<RawFd>,
     oom_score_adj: Option<Vec<u8>>,
 }
 
@@ -218,7 +235,7 @@ enum PlaceFds {
     Terminal(RawFd),
     OwnGroup(Option<RawFd>),
     SameGroup,
-    Detached(RawFd, RawFd),
+    Detached(RawFd, RawFd, RawFd),
 }
 
 impl Prepared {
@@ -240,9 +257,11 @@ impl Prepared {
                     .collect::<Result<Vec<_>, _>>()?,
             ),
         };
-        let (ignored, blocked) = match spec.signals {
-            Signals::AllDefault => (0, 0),
-            Signals::As(Inherited { blocked, ignored }) => (ignored, blocked),
+        let (changes, ignored, blocked) = match spec.signals {
+            Signals::AllDefault => (inherited::changed() | inherited::ignored(), 0, 0),
+            Signals::AsWeWere => {
+                (inherited::changed(), inherited::ignored_before(), inherited::blocked_before())
+            }
         };
         Ok(Prepared {
             program: c(spec.program.as_os_str())?,
@@ -255,18 +274,23 @@ impl Prepared {
                 Place::Terminal(slave) => PlaceFds::Terminal(slave.as_raw_fd()),
                 Place::OwnGroup { terminal } => PlaceFds::OwnGroup(terminal.map(|t| t.as_raw_fd())),
                 Place::SameGroup => PlaceFds::SameGroup,
-                Place::Detached { stdin, output } => {
-                    PlaceFds::Detached(stdin.as_raw_fd(), output.as_raw_fd())
+                Place::Detached { stdin, stdout, stderr } => {
+                    PlaceFds::Detached(stdin.as_raw_fd(), stdout.as_raw_fd(), stderr.as_raw_fd())
                 }
             },
+            changes,
             ignored,
             blocked,
-            only_stdio: spec.fds == Fds::OnlyStdio,
+            only_stdio: !matches!(spec.fds, Fds::Inherit),
+            kept: match spec.fds {
+                Fds::StdioAnd(fd) => Some(fd.as_raw_fd()),
+                Fds::OnlyStdio | Fds::Inherit => None,
+            },
             oom_score_adj: spec.oom_score_adj.map(|adj| adj.to_string().into_bytes()),
         })
     }
 
-    /// Runs in the forked child: async-signal-safe calls only, no allocation, no return.
+    /// Runs in the child: async-signal-safe calls only, no allocation, no return.
     fn become_child(&self, parent: i32, report: RawFd) -> ! {
         let (step, errno) = match self.take_steps(parent) {
             Err(step) => (step, Errno::last_raw()),
@@ -308,11 +332,12 @@ impl Prepared {
                     }
                 }
                 PlaceFds::SameGroup => {}
-                PlaceFds::Detached(stdin, output) => {
+                PlaceFds::Detached(stdin, stdout, stderr) => {
                     check(libc::setsid(), SpawnStep::Setsid)?;
-                    check(libc::dup2(output, 2), SpawnStep::Stdio)?;
+                    // In this order: a stdout that is our own stderr is still there.
+                    check(libc::dup2(stdout, 1), SpawnStep::Stdio)?;
+                    check(libc::dup2(stderr, 2), SpawnStep::Stdio)?;
                     check(libc::dup2(stdin, 0), SpawnStep::Stdio)?;
-                    check(libc::dup2(2, 1), SpawnStep::Stdio)?;
                 }
             }
             if let Some(adj) = &self.oom_score_adj {
@@ -329,6 +354,9 @@ impl Prepared {
             if self.only_stdio {
                 close_on_exec_from(3);
             }
+            if let Some(kept) = self.kept {
+                check(libc::fcntl(kept, libc::F_SETFD, 0), SpawnStep::Stdio)?;
+            }
             // `environ` is what agentsup itself was started with: nothing here changes it.
             let env = self.env.as_ref().map_or(environ, |env| env.as_ptr());
             libc::execve(self.program.as_ptr(), self.argv.as_ptr(), env);
@@ -336,9 +364,10 @@ impl Prepared {
         Err(SpawnStep::Exec)
     }
 
+    /// Handlers end with the exec; only what is ignored stays so.
     fn reset_signals(&self) -> Result<(), SpawnStep> {
-        for signal in (1..=64).filter(|&n| n != libc::SIGKILL && n != libc::SIGSTOP) {
-            let ignore = self.ignored & 1 << (signal - 1) != 0;
+        for signal in (1..=64).filter(|&signal| self.changes & inherited::bit(signal) != 0) {
+            let ignore = self.ignored & inherited::bit(signal) != 0;
             let handler = if ignore { libc::SIG_IGN } else { libc::SIG_DFL };
             let action = KernelSigaction { handler, flags: 0, restorer: 0, mask: 0 };
             // SAFETY: the kernel's layout; default and ignore need no restorer.
@@ -351,11 +380,12 @@ impl Prepared {
                     MASK_BYTES,
                 )
             };
-            if set != 0 {
+            // What runs us may keep a real-time signal for itself.
+            if set != 0 && signal < FIRST_REAL_TIME {
                 return Err(SpawnStep::ResetSignals);
             }
         }
-        set_mask(self.blocked);
+        mask::set(self.blocked);
         Ok(())
     }
 }
@@ -382,6 +412,13 @@ fn close_on_exec_from(first: RawFd) {
             libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
         }
     }
+}
+
+/// A pipe by which a child says that it is ready: our end, which never blocks, and the child's.
+pub fn ready_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
+    nix::fcntl::fcntl(&read, nix::fcntl::FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    Ok((read, write))
 }
 
 /// A pipe for a helper's stdin that already holds `text`, at its end.

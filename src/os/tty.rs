@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::termios::{self, SetArg, Termios};
 use nix::unistd::{Pid, getpgid, getpgrp, getpid, getppid, getsid};
+
+use super::mask::Blocked;
 
 pub fn stdin_is_terminal() -> bool {
     io::stdin().is_terminal()
@@ -68,12 +69,8 @@ pub fn own_group() -> i32 {
 /// A background process that changes a terminal, or writes to one with `tostop`, gets TTOU and is
 /// made to try again for ever, unless the signal is blocked.
 pub fn from_the_background<T>(change: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let mut ttou = SigSet::empty();
-    ttou.add(Signal::SIGTTOU);
-    let old = ttou.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-    let changed = change();
-    old.thread_set_mask()?;
-    changed
+    let _ttou = Blocked::one(libc::SIGTTOU);
+    change()
 }
 
 /// Whether somebody would continue us after a stop: a process of our session, outside our group,
@@ -102,6 +99,11 @@ pub fn stop_self() {
     // SIGSTOP, because TSTP is caught for forwarding. The whole group, as the kernel does it: the
     // shell waits until every process of the job has stopped.
     let _ = super::signals::send_group(own_group(), libc::SIGSTOP);
+}
+
+/// What there is to read on stdin, whatever it is; 0 at its end.
+pub fn read_stdin(buffer: &mut [u8]) -> nix::Result<usize> {
+    nix::unistd::read(stdin(), buffer)
 }
 
 pub fn stdin() -> BorrowedFd<'static> {

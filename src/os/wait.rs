@@ -54,6 +54,16 @@ pub fn next() -> Next {
     }
 }
 
+/// Whether there is any child, reaped or not. Without one PID 1 and a subreaper have no descendant either.
+pub fn has_children() -> bool {
+    // SAFETY: a siginfo of zeros is valid, and ours to be written to. WNOWAIT leaves the child as it is.
+    let found = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_ALL, 0, &raw mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT)
+    };
+    found == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ECHILD)
+}
+
 /// Orphaned descendants come to us instead of to PID 1.
 pub fn become_subreaper() -> std::io::Result<()> {
     // SAFETY: no pointers.

@@ -36,6 +36,8 @@ pub struct Numbers {
     pub transient_wait: Duration,
     pub flapping_wait: Duration,
     pub halt_after: u32,
+    /// Of the failures in a row those within this time count; without it all do.
+    pub halt_within: Option<Duration>,
     pub stable_after: Duration,
     pub no_retry: Vec<u8>,
     pub backoff: Backoff,
@@ -58,6 +60,7 @@ impl Default for Numbers {
             transient_wait: Duration::from_secs(2),
             flapping_wait: Duration::from_secs(30),
             halt_after: 5,
+            halt_within: None,
             stable_after: Duration::from_secs(120),
             no_retry: Vec::new(),
             backoff: Backoff::Fixed,
@@ -74,6 +77,28 @@ pub struct End {
     pub oom: bool,
     /// The operator typed the key that ended it.
     pub asked: bool,
+    /// It had said something in this run, so it had come up.
+    pub spoke: bool,
+    /// The last it said was that it may not go on for a while.
+    pub limit: Option<Limit>,
+}
+
+/// A rate limit, as the agent told it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// When it ends, in seconds since 1970, if the agent said so.
+    pub reset: Option<u64>,
+}
+
+/// However far away the reset is: another look costs little, and clocks may be wrong.
+const LONGEST_LIMIT: Duration = Duration::from_secs(3600);
+
+impl Limit {
+    /// How long from now; `unknown` when nobody said, or when the time that was named has passed.
+    pub fn wait(self, unknown: Duration, now_epoch: u64) -> Duration {
+        let left = self.reset.map(|reset| reset.saturating_sub(now_epoch)).filter(|left| *left > 0);
+        left.map_or(unknown, Duration::from_secs).min(LONGEST_LIMIT)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +110,8 @@ pub enum Class {
     Fatal,
     /// The operator asked for it; it counts as none.
     Asked,
+    /// The agent may not go on for a while; it counts as none.
+    RateLimited,
 }
 
 impl Class {
@@ -95,6 +122,7 @@ impl Class {
             Class::Flapping => "flapping",
             Class::Fatal => "fatal",
             Class::Asked => "asked",
+            Class::RateLimited => "rate_limited",
         }
     }
 }
@@ -122,6 +150,8 @@ pub enum HaltReason {
     NoRetry(u8),
     /// 125, 126, 127 or 78 before anything ever ran.
     CannotStart(u8),
+    /// A rule's `reap`, by its name.
+    Rule(&'static str),
 }
 
 impl std::fmt::Display for HaltReason {
@@ -131,6 +161,7 @@ impl std::fmt::Display for HaltReason {
             HaltReason::FailuresInARow(n) => write!(f, "{n} failures in a row"),
             HaltReason::NoRetry(code) => write!(f, "exit code {code} is listed in no_retry"),
             HaltReason::CannotStart(code) => write!(f, "the agent cannot be started (code {code})"),
+            HaltReason::Rule(name) => write!(f, "rule {name}"),
         }
     }
 }
@@ -145,6 +176,8 @@ pub struct History {
     /// When the exits happened that count towards the frequency, newest last.
     recent: VecDeque<Instant>,
     in_a_row: u32,
+    /// When those happened, with `halt_within`.
+    row: VecDeque<Instant>,
     /// For jitter: spreads many supervisors without asking for randomness at each step.
     seed: u64,
     /// Exits judged so far; moves the jitter from one to the next.
@@ -153,7 +186,8 @@ pub struct History {
 
 impl History {
     pub fn new(numbers: Numbers, seed: u64) -> History {
-        History { numbers, exits: VecDeque::new(), recent: VecDeque::new(), in_a_row: 0, seed, judged: 0 }
+        let (exits, recent, row) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        History { numbers, exits, recent, in_a_row: 0, row, seed, judged: 0 }
     }
 
     pub fn exits(&self) -> impl DoubleEndedIterator<Item = &Exit> {
@@ -168,6 +202,7 @@ impl History {
     /// would halt again at once.
     pub fn forgive(&mut self) {
         self.in_a_row = 0;
+        self.row.clear();
         self.recent.clear();
     }
 
@@ -181,19 +216,38 @@ impl History {
         self.keep(end, Duration::ZERO, now, Class::Fatal);
     }
 
+    /// How long an agent waits that a rule has ended, and whether that happens too often; `None` after a run
+    /// long enough to need no wait.
+    pub fn wait_for_rule(&mut self, ran: Duration, now: Now) -> Option<(Duration, bool)> {
+        if ran > self.numbers.stable_after {
+            return None;
+        }
+        self.judged = self.judged.wrapping_add(1);
+        self.note_frequency(now.at);
+        Some((self.wait(), self.is_flapping()))
+    }
+
     pub fn judge(&mut self, end: End, ran: Duration, now: Now) -> (Class, Verdict) {
         if end.asked {
             self.note_asked(end, ran, now);
             return (Class::Asked, Verdict::Fine);
         }
-        self.judged = self.judged.wrapping_add(1);
         let stable = ran > self.numbers.stable_after;
         let clean = end.code == 0;
-        self.in_a_row = match (clean, stable) {
-            (true, _) => 0,
-            (false, true) => 1,
-            (false, false) => self.in_a_row.saturating_add(1),
-        };
+        if let Some(limit) = end.limit.filter(|_| !clean && !end.oom) {
+            if stable {
+                (self.in_a_row, self.row) = (0, VecDeque::new());
+            }
+            self.keep(end, ran, now, Class::RateLimited);
+            return (Class::RateLimited, Verdict::Wait(limit.wait(self.numbers.flapping_wait, now.epoch)));
+        }
+        self.judged = self.judged.wrapping_add(1);
+        if clean || stable {
+            (self.in_a_row, self.row) = (0, VecDeque::new());
+        }
+        if !clean {
+            self.count_failure(now.at);
+        }
         let (class, verdict) = if clean && stable {
             (Class::Clean, Verdict::Fine)
         } else {
@@ -213,6 +267,20 @@ impl History {
         };
         self.keep(end, ran, now, class);
         (class, verdict)
+    }
+
+    fn count_failure(&mut self, at: Instant) {
+        let Some(within) = self.numbers.halt_within else {
+            self.in_a_row = self.in_a_row.saturating_add(1);
+            return;
+        };
+        self.row.retain(|&then| at.saturating_duration_since(then) < within);
+        self.row.push_back(at);
+        // A halt is due: more than this many never matter.
+        while self.row.len() > self.numbers.halt_after.max(1) as usize {
+            self.row.pop_front();
+        }
+        self.in_a_row = self.row.len() as u32;
     }
 
     fn note_frequency(&mut self, at: Instant) {

@@ -3,15 +3,23 @@
 //!
 //! `crash` judges an exit, `stop` times the end of a process tree, `life` is the whole machine;
 //! `typing` puts callers' texts into the agent's line, `trigger` sees to it that messages arrive,
-//! `viewers` are those who are attached.
+//! `viewers` are those who are attached; `activity` is what the agent says it does, `requests` are what it
+//! asks of others, `watch` whether it is stuck, `rules` are the user's own; `recovery` tells it why it was
+//! restarted; `tree` is a node, whose children are supervisors.
 #![forbid(unsafe_code)]
 
+pub mod activity;
 pub mod crash;
 pub mod life;
+pub mod recovery;
+pub mod requests;
+pub mod rules;
 pub mod stop;
+pub mod tree;
 pub mod trigger;
 pub mod typing;
 pub mod viewers;
+pub mod watch;
 
 use std::time::Instant;
 

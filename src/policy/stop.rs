@@ -9,7 +9,10 @@ pub const AFTER_KILL: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop {
     asked: Instant,
-    grace: Duration,
+    /// What is left when the agent is gone has so long, within the grace.
+    rest: Duration,
+    urge_at: Instant,
+    kill_at: Instant,
     agent: Agent,
     stage: Stage,
 }
@@ -41,8 +44,20 @@ pub enum Order {
 }
 
 impl Stop {
-    pub fn begin(agent: Agent, grace: Duration, now: Instant) -> (Stop, Vec<Order>) {
-        (Stop { asked: now, grace, agent, stage: Stage::Asked }, vec![Order::Term])
+    pub fn begin(agent: Agent, grace: Duration, rest: Duration, now: Instant) -> (Stop, Vec<Order>) {
+        let (urge_at, kill_at) = (now + grace * 3 / 4, now + grace);
+        let mut stop = Stop { asked: now, rest, urge_at, kill_at, agent, stage: Stage::Asked };
+        if agent == Agent::Gone {
+            stop.hold_the_rest(now);
+        }
+        (stop, vec![Order::Term])
+    }
+
+    fn hold_the_rest(&mut self, now: Instant) {
+        if now + self.rest < self.kill_at {
+            self.kill_at = now + self.rest;
+            self.urge_at = self.urge_at.min(now + self.rest * 3 / 4);
+        }
     }
 
     pub fn asked(&self) -> Instant {
@@ -60,8 +75,8 @@ impl Stop {
 
     pub fn deadline(&self) -> Instant {
         match self.stage {
-            Stage::Asked => self.asked + self.grace * 3 / 4,
-            Stage::Urged => self.asked + self.grace,
+            Stage::Asked => self.urge_at,
+            Stage::Urged => self.kill_at,
             Stage::Killed { at } => at + AFTER_KILL,
         }
     }
@@ -93,8 +108,9 @@ impl Stop {
     }
 
     /// The agent has ended: what is left, and what it had kept from us, gets its TERM.
-    pub fn agent_gone(&mut self) -> Vec<Order> {
+    pub fn agent_gone(&mut self, now: Instant) -> Vec<Order> {
         self.agent = Agent::Gone;
+        self.hold_the_rest(now);
         match self.stage {
             Stage::Asked | Stage::Urged => vec![Order::Term],
             Stage::Killed { .. } => vec![],
@@ -125,7 +141,7 @@ mod tests {
 
     fn begun(agent: Agent) -> (Stop, Instant) {
         let now = Instant::now();
-        let (stop, orders) = Stop::begin(agent, GRACE, now);
+        let (stop, orders) = Stop::begin(agent, GRACE, GRACE, now);
         assert_eq!(orders, [Order::Term]);
         (stop, now)
     }
@@ -136,7 +152,7 @@ mod tests {
         assert_eq!(stop.due(start + Duration::from_millis(5999)), []);
         assert_eq!(stop.deadline(), start + Duration::from_secs(6));
         assert_eq!(stop.due(start + Duration::from_secs(6)), [Order::KillAgent, Order::Term]);
-        assert_eq!(stop.agent_gone(), [Order::Term]);
+        assert_eq!(stop.agent_gone(start + Duration::from_secs(6)), [Order::Term]);
         assert_eq!(stop.due(start + Duration::from_millis(7999)), []);
         assert_eq!(stop.due(start + GRACE), [Order::KillAll]);
         assert_eq!(stop.due(start + Duration::from_millis(8999)), []);
@@ -149,17 +165,35 @@ mod tests {
         let later = start + Duration::from_secs(1);
         assert_eq!(stop.hurry(later), [Order::KillAll]);
         assert_eq!(stop.hurry(later), []);
-        assert_eq!(stop.agent_gone(), []);
+        assert_eq!(stop.agent_gone(later), []);
         assert_eq!(stop.deadline(), later + AFTER_KILL);
     }
 
     #[test]
     fn no_grace_kills_in_one_step_and_still_asks_first() {
         let now = Instant::now();
-        let (mut stop, orders) = Stop::begin(Agent::Alive, Duration::ZERO, now);
+        let (mut stop, orders) = Stop::begin(Agent::Alive, Duration::ZERO, Duration::ZERO, now);
         assert_eq!(orders, [Order::Term]);
         assert_eq!(stop.due(now), [Order::KillAgent, Order::Term, Order::KillAll]);
         assert_eq!(stop.deadline(), now + AFTER_KILL);
+    }
+
+    /// A node's grace is the sum of what its children may take; what is left of them is told all at once.
+    #[test]
+    fn the_rest_has_its_own_time_once_the_agent_is_gone() {
+        let now = Instant::now();
+        let secs = Duration::from_secs;
+        let (mut stop, _) = Stop::begin(Agent::Alive, secs(4000), secs(8), now);
+        assert_eq!(stop.deadline(), now + secs(3000));
+        stop.agent_gone(now + secs(5));
+        assert_eq!(stop.due(now + secs(11)), [Order::Term]);
+        assert_eq!(stop.due(now + secs(13)), [Order::KillAll]);
+        let (stop, _) = Stop::begin(Agent::Gone, secs(4000), secs(8), now);
+        assert_eq!(stop.deadline(), now + secs(6));
+        let (mut stop, _) = Stop::begin(Agent::Alive, secs(4000), secs(8), now);
+        stop.due(now + secs(3000));
+        stop.agent_gone(now + secs(3999));
+        assert_eq!(stop.deadline(), now + secs(4000), "within the grace");
     }
 
     #[test]

@@ -27,6 +27,8 @@ const CONFIRMS_SOON: Duration = Duration::from_secs(1);
 const READS_WITHIN: Duration = Duration::from_secs(5);
 /// How long an agent that is known to show a line of input may take to show it.
 const READY_WITHIN: Duration = Duration::from_secs(20);
+/// How long an agent that says what it does, and shows no line of input, is left to settle.
+pub const SETTLED: Duration = Duration::from_secs(1);
 /// How long an agent that confirms what it was told may take to do so.
 pub const CONFIRMS_WITHIN: Duration = Duration::from_secs(8);
 /// More that wait to be typed are a mistake of whoever sends them.
@@ -52,6 +54,8 @@ pub struct Ground {
     pub is_running: bool,
     /// It has its line of input on the screen, or nobody knows how that would show.
     pub is_ready: bool,
+    /// It has spoken, and no line of input was ever seen of it: in the end it is typed to all the same.
+    pub is_plain: bool,
     /// Somebody's draft stands in the line.
     pub has_draft: bool,
     /// A key of somebody's has come in half; the rest of it comes before then.
@@ -106,6 +110,8 @@ pub enum Effect {
     LineSent,
     /// The text stands in the line now.
     LineTaken,
+    /// This text was typed, and where it is, nobody knows.
+    Strayed(String),
     Done {
         ticket: u64,
         result: Result<Receipt, Refusal>,
@@ -273,7 +279,7 @@ impl Typing {
             // Whoever has the keys instead would take the Enter for an answer. Where the text is, is not
             // known, so nobody types behind it.
             Step::Pausing { .. } if ground.shows == Some(false) => {
-                effects.push(Effect::LineTaken);
+                effects.push(Effect::Strayed(job.text));
                 effects.push(Effect::Done { ticket: job.ticket, result: Err(Refusal::NotShown) });
                 return;
             }
@@ -311,7 +317,7 @@ fn typed(job: &Job, ground: &Ground) -> Result<Vec<u8>, Refusal> {
     let bytes = text::bytes(&job.text, ground.bracketed);
     match text::line_too_long(&job.text) {
         _ if !ground.is_running => Err(Refusal::NotRunning),
-        _ if !ground.is_ready => Err(Refusal::NotReady),
+        _ if !ground.is_ready && !ground.is_plain => Err(Refusal::NotReady),
         _ if ground.has_draft && !job.force => Err(Refusal::OperatorBusy),
         Some(line) if ground.canonical => Err(Refusal::LineTooLong { line }),
         _ if bytes.len() > ground.room => Err(Refusal::InputFull),

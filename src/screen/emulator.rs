@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::grid::{Grid, Scrollback};
 use super::line::Line;
+use super::row::Row;
 use super::style::Style;
 
 /// A larger terminal would only cost memory.
@@ -150,41 +151,63 @@ impl Emulator {
         self.region = 0..rows;
     }
 
+    #[inline]
     fn grid(&mut self) -> &mut Grid {
         self.alternate.as_mut().unwrap_or(&mut self.main)
     }
 
-    pub fn text(&mut self, text: &str) {
-        let drawing = self.draws();
-        for c in text.chars() {
-            self.print(if drawing { line_drawing(c) } else { c });
-        }
-    }
-
     /// Whether letters stand for lines.
+    #[inline]
     fn draws(&self) -> bool {
         self.now.drawing[usize::from(self.now.shifted)]
     }
 
     /// The way that most bytes go: whole stretches at a time.
-    pub fn plain(&mut self, mut bytes: &[u8]) {
+    pub fn plain(&mut self, bytes: &[u8]) {
         if self.insert || self.draws() {
-            return self.text(&String::from_utf8_lossy(bytes));
+            let drawing = self.draws();
+            for c in bytes.iter().map(|byte| char::from(*byte)) {
+                self.print(if drawing { line_drawing(c) } else { c });
+            }
+            return;
         }
         self.last = bytes.last().map(|b| char::from(*b));
-        while !bytes.is_empty() {
+        self.stretch(bytes, Row::put_plain);
+    }
+
+    /// What has one column for each, put down by rows.
+    #[inline]
+    fn stretch<T>(&mut self, mut items: &[T], put: impl Fn(&mut Row, usize, &[T], Style)) {
+        while !items.is_empty() {
             self.wrap_if_due();
             let (Cursor { row, col, .. }, pen) = (self.now.cursor, self.now.pen);
             let room = self.cols - col;
-            let (fitting, rest) = bytes.split_at(room.min(bytes.len()));
-            self.grid().row(row).put_plain(col, fitting, pen);
+            let (fitting, rest) = items.split_at(room.min(items.len()));
+            put(self.grid().row(row), col, fitting, pen);
             self.advance(fitting.len());
             // Without wrapping all the rest falls onto the last column.
-            bytes = if self.autowrap { rest } else { &rest[rest.len().saturating_sub(1)..] };
+            items = if self.autowrap { rest } else { &rest[rest.len().saturating_sub(1)..] };
         }
     }
 
-    fn print(&mut self, c: char) {
+    /// Characters that are no ASCII; those of one column as many at a time as there are.
+    #[cfg_attr(agentsup_small, optimize(speed))]
+    pub fn others(&mut self, mut run: &[char]) {
+        while let Some(first) = run.first() {
+            // The first may belong to what stands before it, and as a mark may make the next one belong to it.
+            let is_alone = self.insert || super::width(*first) == 0;
+            let narrow = if is_alone { 0 } else { run[1..].iter().take_while(|c| is_narrow(**c)).count() };
+            self.print(*first);
+            if let Some(last) = run[1..=narrow].last() {
+                self.last = Some(*last);
+                self.stretch(&run[1..=narrow], Row::put_narrow);
+            }
+            run = &run[1 + narrow..];
+        }
+    }
+
+    #[cfg_attr(agentsup_small, optimize(speed))]
+    pub fn print(&mut self, c: char) {
         if c.is_control() {
             // C1, which no terminal obeys in UTF-8, but one that shows this might.
             return;
@@ -226,6 +249,7 @@ impl Emulator {
         self.advance(width);
     }
 
+    #[inline]
     fn advance(&mut self, columns: usize) {
         let cursor = &mut self.now.cursor;
         cursor.col += columns;
@@ -233,6 +257,7 @@ impl Emulator {
         cursor.col = cursor.col.min(self.cols - 1);
     }
 
+    #[inline]
     fn wrap_if_due(&mut self) {
         if self.now.cursor.wraps && self.autowrap {
             self.wrap();
@@ -336,6 +361,12 @@ impl Emulator {
             self.go_to_col(before.unwrap_or(0));
         }
     }
+}
+
+/// One column, and no mark: behind a character that is none either it stands for itself.
+#[inline]
+fn is_narrow(c: char) -> bool {
+    super::width(c) == 1 && !c.is_control()
 }
 
 fn sane(cols: u16, rows: u16) -> (usize, usize) {

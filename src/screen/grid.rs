@@ -71,11 +71,13 @@ impl Grid {
         upper.iter().chain(lower)
     }
 
+    #[inline]
     fn place(&self, row: usize) -> usize {
         let place = self.top + row;
         if place >= self.rows.len() { place - self.rows.len() } else { place }
     }
 
+    #[inline]
     pub fn row(&mut self, row: usize) -> &mut Row {
         let place = self.place(row);
         &mut self.rows[place]

@@ -64,10 +64,8 @@ impl Listener for Line {
         }
     }
 
-    fn text(&mut self, text: &str) {
-        for c in text.chars() {
-            self.take(c);
-        }
+    fn other(&mut self, c: char) {
+        self.take(c);
     }
 
     fn control(&mut self, control: u8) {

@@ -16,6 +16,7 @@ pub mod asciicast;
 pub mod canvas;
 pub mod chord;
 mod emulator;
+mod face;
 mod grid;
 pub mod input;
 pub mod line;
@@ -36,11 +37,19 @@ use emulator::Emulator;
 use line::Line;
 use modes::Modes;
 use parser::{Csi, End, Listener, Parser};
+pub use prompt::Sight;
 use unicode_width::UnicodeWidthChar;
 
 /// Columns of a character; controls have none.
+#[inline]
 fn width(c: char) -> usize {
-    c.width().unwrap_or(0)
+    match u32::from(c) {
+        // What programs write most, so that Unicode's tables are seldom asked: Latin, frames, what stands
+        // for a broken character; then Chinese characters and Hangul.
+        0x20..=0x7e | 0xae..=0x2ff | 0x2500..=0x257f | 0xfffd => 1,
+        0x4e00..=0x9fff | 0xac00..=0xd7a3 => 2,
+        _ => c.width().unwrap_or(0),
+    }
 }
 
 /// Lines above those asked for that are looked at too: a secret may begin there.
@@ -135,6 +144,26 @@ impl Screen {
         prompt::shows(lines.iter().map(Line::text), text)
     }
 
+    /// Whether this piece of a line is on the screen now, wherever it is wrapped.
+    pub fn shows(&self, text: &str) -> bool {
+        let Some(emulator) = &self.follower.emulator else { return false };
+        let mut shown = String::new();
+        for line in emulator.lines(0) {
+            shown.push_str(line.text());
+            if !line.wrapped {
+                shown.push('\n');
+            }
+        }
+        shown.contains(text)
+    }
+
+    /// Another number means that it shows something new, spinners and clocks left out. `None` where the
+    /// output is not followed.
+    pub fn face(&self) -> Option<u64> {
+        let lines = self.follower.emulator.as_ref()?.lines(0);
+        Some(face::of(lines.iter().map(Line::text)))
+    }
+
     /// What stands before the cursor, line by line. `None` where the output is not followed.
     pub fn before_cursor(&self) -> Option<String> {
         let emulator = self.follower.emulator.as_ref()?;
@@ -145,9 +174,25 @@ impl Screen {
         Some(above.chain(at).collect::<Vec<String>>().join("\n"))
     }
 
+    /// What claude's screen is about. `None` where the output is not followed.
+    pub fn sight(&self) -> Option<Sight> {
+        let lines = self.follower.emulator.as_ref()?.lines(0);
+        Some(prompt::sight(lines.iter().map(Line::text)))
+    }
+
+    /// Whether this text stands in the line of input, up to the cursor: what an agent only suggests begins there.
+    pub fn holds_draft(&self, text: &str) -> bool {
+        self.before_cursor().is_some_and(|before| prompt::shows(before.lines(), text) == Some(true))
+    }
+
     /// The agent wants to be told what of its input was pasted.
     pub fn wants_bracketed_paste(&self) -> bool {
         self.follower.modes.is_set(2004) == Some(true)
+    }
+
+    /// It has said that it does, or that it does not.
+    pub fn knows_bracketed_paste(&self) -> bool {
+        self.follower.modes.was_named(2004)
     }
 
     /// Sequences that put a terminal back; empty when the agent left it as it was.
@@ -212,10 +257,20 @@ impl Listener for Follower {
         }
     }
 
-    fn text(&mut self, text: &str) {
+    fn other(&mut self, c: char) {
         if let Some(emulator) = &mut self.emulator {
-            emulator.text(text);
+            emulator.print(c);
         }
+    }
+
+    fn others(&mut self, run: &[char]) {
+        if let Some(emulator) = &mut self.emulator {
+            emulator.others(run);
+        }
+    }
+
+    fn wants_text(&self) -> bool {
+        self.emulator.is_some()
     }
 
     fn control(&mut self, control: u8) {
@@ -231,12 +286,19 @@ impl Listener for Follower {
         }
     }
 
+    #[cfg_attr(agentsup_small, optimize(speed))]
     fn csi(&mut self, csi: &Csi) {
-        self.modes.csi(csi);
+        // Most only draw: of those without a mark these alone are modes or ask something.
+        let draws = (csi.marker, csi.between) == (0, 0) && !matches!(csi.last, b'c' | b'n' | b'r' | b't');
+        if !draws {
+            self.modes.csi(csi);
+        }
         if let Some(emulator) = &mut self.emulator {
             emulator.csi(csi);
         }
-        self.answer(|emulator, modes| answers::to_csi(csi, emulator, modes));
+        if !draws {
+            self.answer(|emulator, modes| answers::to_csi(csi, emulator, modes));
+        }
     }
 
     fn osc(&mut self, command: &[u8], end: End) {

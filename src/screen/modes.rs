@@ -1,9 +1,8 @@
 //! Which terminal modes the agent has switched on, so that they can be switched off when it is
 //! suspended or dies without doing so, on again when it continues, and on for whoever attaches.
 
-use std::collections::BTreeMap;
-
 use super::parser::Csi;
+use crate::sorted::Sorted;
 
 /// Modes that would disturb whoever uses the terminal next.
 const WATCHED: [u16; 24] = [
@@ -25,7 +24,7 @@ const MOST_KITTY: usize = 16;
 
 #[derive(Default)]
 pub struct Modes {
-    set: BTreeMap<u16, bool>,
+    set: Sorted<u16, bool>,
     keypad: bool,
     /// Flags pushed on the kitty keyboard stacks of both screens, deepest first.
     kitty: [Vec<u16>; 2],
@@ -100,6 +99,11 @@ impl Modes {
         let by_default = ON_BY_DEFAULT.contains(&mode);
         let known = by_default || WATCHED.contains(&mode) && !NOT_OURS.contains(&mode);
         known.then(|| self.set.get(&mode).copied().unwrap_or(by_default))
+    }
+
+    /// Somebody has switched it on or off.
+    pub fn was_named(&self, mode: u16) -> bool {
+        self.set.contains_key(&mode)
     }
 
     pub fn kitty_flags(&self) -> u16 {

@@ -5,8 +5,16 @@
 pub trait Listener {
     /// ASCII characters in a row, none of them a control: what most output is made of.
     fn plain(&mut self, text: &[u8]);
-    /// Characters in a row; none of them is a C0 control or DEL.
-    fn text(&mut self, text: &str);
+    /// A character that is no ASCII.
+    fn other(&mut self, c: char);
+    /// Some of them in a row.
+    fn others(&mut self, run: &[char]) {
+        run.iter().for_each(|c| self.other(*c));
+    }
+    /// Whether text and the controls within it are listened to. Else only sequences are looked for.
+    fn wants_text(&self) -> bool {
+        true
+    }
     /// A C0 control but ESC, CAN and SUB.
     fn control(&mut self, control: u8);
     /// `ESC [between] last`.
@@ -26,8 +34,12 @@ pub enum End {
 }
 
 const MOST_PARAMS: usize = 32;
+/// What is no character.
+const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 /// Titles and queries are short; longer strings are pictures, links and clipboards, none of ours.
 const LONGEST_STRING: usize = 1024;
+/// Of characters that are no ASCII so many are handed on at once.
+const LONGEST_RUN: usize = 64;
 
 /// A control sequence: `CSI [marker] params [between] last`.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +80,14 @@ impl Csi {
         n < MOST_PARAMS && self.colons & (1 << n) != 0
     }
 
+    /// A new one. Numbers of the one before stay behind `count`, where nobody looks.
+    fn begin(&mut self) {
+        (self.marker, self.between, self.last) = (0, 0, 0);
+        (self.count, self.colons, self.overlong) = (0, 0, false);
+        self.params[0] = 0;
+    }
+
+    #[inline]
     fn take(&mut self, byte: u8) {
         match byte {
             b'0'..=b'9' => {
@@ -84,6 +104,7 @@ impl Csi {
                 if byte == b':' {
                     self.colons |= 1 << self.count;
                 }
+                self.params[self.count] = 0;
                 self.count += 1;
             }
             b'<'..=b'?' if self.count == 0 && self.marker == 0 && self.between == 0 => self.marker = byte,
@@ -121,6 +142,17 @@ pub struct Parser {
     /// The beginning of a character whose end is still to come.
     partial: [u8; 4],
     partial_len: usize,
+    /// Characters that are about to be handed on; nothing outside of `others`. Making room for them anew each
+    /// time would cost more than they do.
+    run: Run,
+}
+
+struct Run([char; LONGEST_RUN]);
+
+impl Default for Run {
+    fn default() -> Run {
+        Run([REPLACEMENT; LONGEST_RUN])
+    }
 }
 
 impl Parser {
@@ -129,12 +161,14 @@ impl Parser {
         self.at == At::Ground && self.partial_len == 0
     }
 
+    #[cfg_attr(agentsup_small, optimize(speed))]
     pub fn feed(&mut self, mut bytes: &[u8], to: &mut impl Listener) {
         while !bytes.is_empty() {
             let taken = match self.at {
                 At::Ground if self.partial_len > 0 => self.complete(bytes[0], to),
                 At::Ground => self.ground(bytes, to),
                 At::String(kind) => self.string(kind, bytes, to),
+                At::Csi if matches!(bytes[0], b'0'..=b';') => self.numbers(bytes),
                 At::Escape | At::EscapeBetween(_) | At::Csi => {
                     self.sequence(bytes[0], to);
                     1
@@ -144,70 +178,142 @@ impl Parser {
         }
     }
 
+    #[cfg_attr(agentsup_small, optimize(speed))]
     fn ground(&mut self, bytes: &[u8], to: &mut impl Listener) -> usize {
-        let (run, is_ascii) = text_run(bytes);
-        if run > 0 && is_ascii {
-            to.plain(&bytes[..run]);
-            return run;
-        }
-        if run == 0 {
-            match bytes[0] {
-                0x1b => self.at = At::Escape,
-                0x18 | 0x1a | 0x7f => {}
-                control => to.control(control),
+        match bytes[0] {
+            0x1b => {
+                if let Some(taken) = self.whole_csi(bytes, to) {
+                    return taken;
+                }
+                self.at = At::Escape;
+                1
             }
-            return 1;
-        }
-        match std::str::from_utf8(&bytes[..run]) {
-            Ok(text) => {
-                to.text(text);
+            _ if !to.wants_text() => self.unheard(bytes),
+            0x20..=0x7e => {
+                let run = plain_run(bytes);
+                to.plain(&bytes[..run]);
                 run
             }
-            Err(error) => {
-                let valid = error.valid_up_to();
-                if let Ok(text) = std::str::from_utf8(&bytes[..valid])
-                    && valid > 0
-                {
-                    to.text(text);
-                }
-                match error.error_len() {
-                    None if run == bytes.len() => {
-                        self.partial_len = run - valid;
-                        self.partial[..run - valid].copy_from_slice(&bytes[valid..run]);
-                        run
-                    }
-                    length => {
-                        to.text("\u{fffd}");
-                        valid + length.unwrap_or(run - valid)
-                    }
-                }
+            0x80.. => self.others(bytes, to),
+            0x18 | 0x1a | 0x7f => 1,
+            control => {
+                to.control(control);
+                1
             }
         }
+    }
+
+    /// A control sequence that is all here and of the common kind, most of what a program that draws
+    /// writes, in one go. `None`: byte by byte, as every other.
+    #[cfg_attr(agentsup_small, optimize(speed))]
+    fn whole_csi(&mut self, bytes: &[u8], to: &mut impl Listener) -> Option<usize> {
+        if bytes.get(1) != Some(&b'[') {
+            return None;
+        }
+        let mut at = 2;
+        self.csi.begin();
+        if let Some(marker @ b'<'..=b'?') = bytes.get(at) {
+            self.csi.marker = *marker;
+            at += 1;
+        }
+        let begins = at;
+        let (mut count, mut number) = (0, 0u32);
+        for byte in &bytes[begins..] {
+            at += 1;
+            match byte {
+                // Five digits cannot pass what the type holds; more of them are not common.
+                b'0'..=b'9' if number < 10_000 => number = 10 * number + u32::from(byte - b'0'),
+                b';' if count < MOST_PARAMS - 1 => {
+                    self.csi.params[count] = number.min(u32::from(u16::MAX)) as u16;
+                    (count, number) = (count + 1, 0);
+                }
+                0x40..=0x7e => {
+                    self.csi.params[count] = number.min(u32::from(u16::MAX)) as u16;
+                    self.csi.count = if at - 1 == begins { 0 } else { count + 1 };
+                    self.csi.last = *byte;
+                    to.csi(&self.csi);
+                    return Some(at);
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// Up to the next sequence. Of the text only its end matters, which may be half a character.
+    #[cfg_attr(agentsup_small, optimize(speed))]
+    fn unheard(&mut self, bytes: &[u8]) -> usize {
+        let found = memchr::memchr(0x1b, bytes);
+        if found.is_none() {
+            let begun = begun_character(bytes);
+            self.partial_len = begun.len();
+            self.partial[..begun.len()].copy_from_slice(begun);
+        }
+        found.unwrap_or(bytes.len())
+    }
+
+    /// What most of a control sequence is.
+    #[cfg_attr(agentsup_small, optimize(speed))]
+    fn numbers(&mut self, bytes: &[u8]) -> usize {
+        let run = bytes.iter().take_while(|byte| matches!(byte, b'0'..=b';'));
+        run.map(|byte| self.csi.take(*byte)).count()
+    }
+
+    /// Characters that are no ASCII, up to the first that is.
+    #[cfg_attr(agentsup_small, optimize(speed))]
+    fn others(&mut self, bytes: &[u8], to: &mut impl Listener) -> usize {
+        let stands_alone = |length: usize| bytes.get(length).is_none_or(|byte| *byte < 0x80);
+        if let Character::Whole(c, length) = Character::first_of(bytes)
+            && stands_alone(length)
+        {
+            to.other(c);
+            return length;
+        }
+        let (mut count, mut at) = (0, 0);
+        while count < LONGEST_RUN && bytes.get(at).is_some_and(|byte| *byte >= 0x80) {
+            let (c, length) = match Character::first_of(&bytes[at..]) {
+                Character::Whole(c, length) => (c, length),
+                Character::Wrong(length) => (REPLACEMENT, length),
+                Character::Begun => {
+                    let begun = &bytes[at..];
+                    self.partial_len = begun.len();
+                    self.partial[..begun.len()].copy_from_slice(begun);
+                    at = bytes.len();
+                    break;
+                }
+            };
+            self.run.0[count] = c;
+            count += 1;
+            at += length;
+        }
+        to.others(&self.run.0[..count]);
+        at
     }
 
     /// One more byte of a character that was split over two reads.
     fn complete(&mut self, byte: u8, to: &mut impl Listener) -> usize {
         let length = self.partial_len + 1;
         self.partial[self.partial_len] = byte;
-        match std::str::from_utf8(&self.partial[..length]) {
-            Ok(text) => {
-                to.text(text);
+        match Character::first_of(&self.partial[..length]) {
+            Character::Whole(c, _) => {
+                to.other(c);
                 self.partial_len = 0;
                 1
             }
-            Err(error) if error.error_len().is_none() => {
+            Character::Begun => {
                 self.partial_len = length;
                 1
             }
             // The byte begins something else.
-            Err(_) => {
-                to.text("\u{fffd}");
+            Character::Wrong(_) => {
+                to.other(REPLACEMENT);
                 self.partial_len = 0;
                 0
             }
         }
     }
 
+    #[cfg_attr(agentsup_small, optimize(speed))]
     fn sequence(&mut self, byte: u8, to: &mut impl Listener) {
         self.at = match (self.at, byte) {
             (_, 0x1b) => At::Escape,
@@ -224,7 +330,7 @@ impl Parser {
                 At::Ground
             }
             (At::Escape, b'[') => {
-                self.csi = Csi::default();
+                self.csi.begin();
                 At::Csi
             }
             (At::Escape, b']') => self.begin(Kind::Osc),
@@ -283,34 +389,71 @@ impl Parser {
     }
 }
 
-/// How many bytes there are before the first control, and whether they are ASCII; eight at a time.
-fn text_run(bytes: &[u8]) -> (usize, bool) {
+/// What stands at the beginning of bytes of which the first is no ASCII.
+enum Character {
+    /// With its bytes.
+    Whole(char, usize),
+    /// So many bytes that are none.
+    Wrong(usize),
+    /// All bytes are of one whose end is still to come.
+    Begun,
+}
+
+impl Character {
+    /// std's own goes over the bytes twice, and over the rest of them anew behind each that is wrong.
+    #[inline]
+    fn first_of(bytes: &[u8]) -> Character {
+        // What may stand second tells overlong forms, surrogates and what is beyond Unicode.
+        let (length, second) = match bytes[0] {
+            0xc2..=0xdf => (2, 0x80..=0xbf),
+            0xe0 => (3, 0xa0..=0xbf),
+            0xed => (3, 0x80..=0x9f),
+            0xe1..=0xef => (3, 0x80..=0xbf),
+            0xf0 => (4, 0x90..=0xbf),
+            0xf1..=0xf3 => (4, 0x80..=0xbf),
+            0xf4 => (4, 0x80..=0x8f),
+            _ => return Character::Wrong(1),
+        };
+        let mut code = u32::from(bytes[0]) & (0x7f >> length);
+        for at in 1..length {
+            let Some(byte) = bytes.get(at) else { return Character::Begun };
+            let fits = if at == 1 { second.contains(byte) } else { matches!(byte, 0x80..=0xbf) };
+            if !fits {
+                return Character::Wrong(at);
+            }
+            code = code << 6 | u32::from(byte & 0x3f);
+        }
+        char::from_u32(code).map_or(Character::Wrong(length), |c| Character::Whole(c, length))
+    }
+}
+
+/// What of these bytes may be the beginning of a character whose end is still to come.
+fn begun_character(bytes: &[u8]) -> &[u8] {
+    let end = &bytes[bytes.len().saturating_sub(3)..];
+    let Some(at) = end.iter().rposition(|byte| *byte >= 0xc2) else { return &[] };
+    match Character::first_of(&end[at..]) {
+        Character::Begun => &end[at..],
+        Character::Whole(..) | Character::Wrong(_) => &[],
+    }
+}
+
+/// How many bytes of printable ASCII there are at the beginning; eight at a time.
+fn plain_run(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 0xff;
     const HIGH: u64 = ONES * 0x80;
-    let (mut run, mut seen) = (0, 0);
+    let mut run = 0;
     for chunk in bytes.chunks_exact(8) {
         let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
         let del = word ^ (ONES * 0x7f);
-        // The high bit of each byte below 0x20 or equal to DEL. A borrow may mark more, but only
+        // The high bit of each byte that is below 0x20, DEL, or no ASCII. A borrow may mark more, but only
         // behind the first, and that is the lowest one.
-        let controls = (word.wrapping_sub(ONES * 0x20) & !word | del.wrapping_sub(ONES) & !del) & HIGH;
-        if controls != 0 {
-            let before = controls.trailing_zeros() / 8;
-            seen |= word & ((1 << (8 * before)) - 1);
-            return (run + before as usize, seen & HIGH == 0);
+        let ends = (word.wrapping_sub(ONES * 0x20) | del.wrapping_sub(ONES) & !del | word) & HIGH;
+        if ends != 0 {
+            return run + (ends.trailing_zeros() / 8) as usize;
         }
-        seen |= word;
         run += 8;
     }
-    let mut is_ascii = seen & HIGH == 0;
-    for byte in &bytes[run..] {
-        if *byte < 0x20 || *byte == 0x7f {
-            break;
-        }
-        is_ascii &= *byte < 0x80;
-        run += 1;
-    }
-    (run, is_ascii)
+    run + bytes[run..].iter().take_while(|byte| matches!(byte, 0x20..=0x7e)).count()
 }
 
 #[cfg(test)]

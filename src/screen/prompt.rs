@@ -1,12 +1,48 @@
-//! Whether an agent's line of input has taken a text. An agent may have a dialog open instead, and an
-//! Enter would answer that.
+//! Whether an agent's line of input has taken a text, and what else its screen is about. An agent may have a
+//! dialog open instead, and an Enter would answer that.
 
 /// What stands before the line of input, in claude and in codex.
 const MARKS: [char; 3] = ['❯', '›', '>'];
+/// What claude shows below its line as long as a turn is under way, unless a draft stands in it.
+const TURN: &str = "esc to interrupt";
+/// And below a dialog.
+const DIALOG: &str = "Esc to cancel";
+/// What turns at the start of the row above, and words that are there meanwhile.
+const SPINNER: [char; 7] = ['·', '✢', '✳', '✶', '✻', '✽', '*'];
+const SPINS: [&str; 2] = ["…", " · Retrying in "];
 /// A long text is shown as a note that it was pasted.
 const NOTE: &str = "[Pasted";
 /// So much of the end of a text tells that all of it is there.
 const TAIL: usize = 12;
+
+/// What claude's screen is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// A turn is under way.
+    Turn,
+    Dialog,
+    /// Its line of input, with or without a draft, and no turn.
+    Line,
+    Other,
+}
+
+/// What was said may be about turns and dialogs as well, so words count below the last mark only.
+pub fn sight<'a>(rows: impl DoubleEndedIterator<Item = &'a str>) -> Sight {
+    let (mut turns, mut asks, mut marked) = (false, false, false);
+    for row in rows.rev() {
+        let (turn, dialog) = (row.contains(TURN), row.contains(DIALOG));
+        (turns, asks) = (turns || !marked && turn, asks || !marked && dialog);
+        turns |= row.starts_with(SPINNER) && SPINS.iter().any(|words| row.contains(words));
+        marked |= row.trim_start().starts_with(MARKS);
+    }
+    match (turns, asks, marked) {
+        // A turn goes on behind the dialog that asks about it.
+        (_, true, _) => Sight::Dialog,
+        (true, false, _) => Sight::Turn,
+        (false, false, true) => Sight::Line,
+        (false, false, false) => Sight::Other,
+    }
+}
 
 /// `rows` are those of the screen. `None` when nothing in the text could be looked for.
 pub fn shows<'a>(rows: impl DoubleEndedIterator<Item = &'a str>, text: &str) -> Option<bool> {
@@ -67,6 +103,34 @@ mod tests {
         assert_eq!(seen("─────\n❯ caf\u{e9} noir\n─────", "cafe\u{301} noir"), Some(true));
         assert_eq!(seen("› 日本 é\n  for shortcuts", "日本 é"), Some(true));
         assert_eq!(seen("› 日本\n", "?!"), None);
+    }
+
+    #[test]
+    fn a_turn_a_dialog_and_a_line_look_different() {
+        let is = |screen: &str| sight(screen.lines());
+        let rule = "──────────";
+        let line = |line: &str, below: &str| format!("{rule}\n❯ {line}\n{rule}\n  {below}");
+        assert_eq!(is(&line("", "? for shortcuts · ← for agents")), Sight::Line);
+        assert_eq!(is(&line("a draft", "")), Sight::Line);
+        assert_eq!(
+            is(&line("", "⏵⏵ bypass permissions on (shift+tab to cycle) · ← for agents")),
+            Sight::Line
+        );
+        assert_eq!(is(&line("", "esc to interrupt · ← for agents")), Sight::Turn);
+        assert_eq!(is(&line("", "⏵⏵ bypass permissions on · esc to interrupt")), Sight::Turn);
+        let spins = format!("❯ go\n●\n✶ Cooking… (1s · ↓ 4 tokens)\n{}", line("a draft", ""));
+        assert_eq!(is(&spins), Sight::Turn, "a draft takes the place of the words below");
+        let retries = format!("✻ Session limit reached · Retrying in 6s (1:48pm)\n{}", line("a draft", ""));
+        assert_eq!(is(&retries), Sight::Turn);
+        let done = format!(
+            "❯ what does `esc to interrupt` do?\n● Esc to cancel.\n✻ Worked for 2s\n{}",
+            line("", "")
+        );
+        assert_eq!(is(&done), Sight::Line, "these are words about it");
+        let asks = format!("{rule}\n  Rewind\n  ❯ (current)\n\n  Enter to continue · Esc to cancel");
+        assert_eq!(is(&asks), Sight::Dialog);
+        assert_eq!(is("Welcome"), Sight::Other);
+        assert_eq!(is(""), Sight::Other);
     }
 
     #[test]

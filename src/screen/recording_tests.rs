@@ -181,10 +181,10 @@ struct Seen {
 
 impl Listener for Seen {
     fn plain(&mut self, text: &[u8]) {
-        self.text(std::str::from_utf8(text).unwrap());
+        self.text.extend(text.iter().map(|byte| char::from(*byte)).filter(|c| !is_frame(*c)));
     }
-    fn text(&mut self, text: &str) {
-        self.text.extend(text.chars().filter(|c| !is_frame(*c)));
+    fn other(&mut self, c: char) {
+        self.text.extend(Some(c).filter(|c| !is_frame(*c)));
     }
     fn control(&mut self, _: u8) {}
     fn escape(&mut self, _: Option<u8>, _: u8) {}

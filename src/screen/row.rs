@@ -70,7 +70,14 @@ impl Row {
     }
 
     /// From bytes to cells.
+    #[inline]
     fn spread(&mut self) {
+        if !self.plain.is_empty() {
+            self.spread_plain();
+        }
+    }
+
+    fn spread_plain(&mut self) {
         let style = self.plain_style;
         self.cells.extend(self.plain.iter().map(|byte| Cell { code: u32::from(*byte), style }));
         self.plain.clear();
@@ -84,6 +91,7 @@ impl Row {
     }
 
     /// Separates the halves of a wide character that would be torn apart between `col - 1` and `col`.
+    #[inline]
     fn part(&mut self, col: usize) {
         if self.cells.get(col).is_some_and(|cell| cell.is_tail()) {
             for half in [col - 1, col] {
@@ -92,6 +100,7 @@ impl Row {
         }
     }
 
+    #[inline]
     fn reach(&mut self, col: usize) {
         if self.cells.len() < col {
             self.cells.resize(col, Cell::BLANK);
@@ -99,6 +108,7 @@ impl Row {
     }
 
     /// ASCII characters, which need no thought. The caller sees to it that they fit.
+    #[cfg_attr(agentsup_small, optimize(speed))]
     pub fn put_plain(&mut self, col: usize, bytes: &[u8], style: Style) {
         let length = self.plain.len();
         let same = length == 0 || style == self.plain_style;
@@ -110,18 +120,42 @@ impl Row {
             self.plain.extend_from_slice(&bytes[over..]);
             return;
         }
+        self.put_cells(col, bytes, style, u32::from);
+    }
+
+    /// Characters of one column each, none of which is a mark. The caller sees to it that they fit.
+    #[cfg_attr(agentsup_small, optimize(speed))]
+    pub fn put_narrow(&mut self, col: usize, characters: &[char], style: Style) {
+        self.put_cells(col, characters, style, u32::from);
+    }
+
+    #[inline]
+    fn put_cells<T: Copy>(&mut self, col: usize, new: &[T], style: Style, code: impl Fn(T) -> u32) {
         self.spread();
         self.part(col);
-        self.part(col + bytes.len());
-        self.reach(col + bytes.len());
-        for (old, byte) in self.cells[col..].iter_mut().zip(bytes) {
-            *old = Cell { code: u32::from(*byte), style };
+        self.part(col + new.len());
+        self.reach(col);
+        let (over, behind) = new.split_at(new.len().min(self.cells.len() - col));
+        for (old, new) in self.cells[col..].iter_mut().zip(over) {
+            *old = Cell { code: code(*new), style };
         }
+        self.cells.extend(behind.iter().map(|new| Cell { code: code(*new), style }));
     }
 
     /// One character, one or two columns wide.
+    #[cfg_attr(agentsup_small, optimize(speed))]
     pub fn put(&mut self, col: usize, c: char, width: usize, style: Style) {
         self.spread();
+        let narrow = Cell { code: u32::from(c), style };
+        match self.cells.get(col..) {
+            // What nearly every character is: behind the last, or over one of its own width.
+            Some([]) if width == 1 => return self.cells.push(narrow),
+            Some([here, behind, ..]) if width == 1 && !here.is_tail() && !behind.is_tail() => {
+                self.cells[col] = narrow;
+                return;
+            }
+            Some(_) | None => {}
+        }
         self.part(col);
         self.part(col + width);
         self.reach(col + width);
@@ -153,8 +187,13 @@ impl Row {
         self.cells[col].code = at as u32 | CLUSTER | cell.code & WIDE;
     }
 
-    /// Whether what stands in `col` ends with `last`.
+    /// Whether what stands in `col` ends with `last`, which is a mark.
+    #[inline]
     pub fn ends_with(&self, col: usize, last: char) -> bool {
+        !self.clusters.is_empty() && self.cluster_ends_with(col, last)
+    }
+
+    fn cluster_ends_with(&self, col: usize, last: char) -> bool {
         let cell = match self.cells.get(col) {
             Some(cell) if cell.is_tail() => self.cells[col - 1],
             Some(cell) => *cell,
@@ -256,27 +295,71 @@ impl Row {
 
     /// All up to the last that can be seen: the text onto `text`, as UTF-8, and each style with the
     /// byte from which on it holds.
+    #[cfg_attr(agentsup_small, optimize(speed))]
     pub fn write(&self, text: &mut Vec<u8>, styles: &mut Vec<(u32, Style)>) {
         let plain = self.seen_plain();
         let mut now = Style::PLAIN;
-        let mut change = |style: Style, at: usize| {
-            if style != now {
-                now = style;
-                styles.push((at as u32, style));
-            }
-        };
         if !plain.is_empty() {
-            change(self.plain_style, text.len());
+            if self.plain_style != now {
+                now = self.plain_style;
+                styles.push((text.len() as u32, now));
+            }
             text.extend_from_slice(plain);
         }
+        let mut out = Utf8 { text, piece: [0; PIECE], at: 0 };
         for cell in self.seen_cells() {
-            change(cell.style, text.len());
-            if cell.code & CLUSTER != 0 {
-                text.extend_from_slice(self.clusters[(cell.code & CODE) as usize].as_bytes());
-            } else if !cell.is_tail() {
-                text.extend_from_slice(character(cell.code).encode_utf8(&mut [0; 4]).as_bytes());
+            if cell.style != now {
+                now = cell.style;
+                styles.push((out.len() as u32, now));
+            }
+            if cell.code & (CLUSTER | TAIL) == 0 {
+                out.push(cell.code & CODE);
+            } else if cell.code & CLUSTER != 0 {
+                out.end();
+                out.text.extend_from_slice(self.clusters[(cell.code & CODE) as usize].as_bytes());
             }
         }
+        out.end();
+    }
+}
+
+/// Of what is put together before it is copied: a copy of one to four bytes is mostly the call.
+const PIECE: usize = 256;
+
+/// Characters one behind the other as UTF-8.
+struct Utf8<'a> {
+    text: &'a mut Vec<u8>,
+    piece: [u8; PIECE],
+    at: usize,
+}
+
+impl Utf8<'_> {
+    fn len(&self) -> usize {
+        self.text.len() + self.at
+    }
+
+    /// The number of a character, which `Cell` has from a `char`.
+    #[inline]
+    fn push(&mut self, code: u32) {
+        let next = |shift: u32, place: u32| (0x80 | code >> shift & 0x3f) << (8 * place);
+        let (bytes, length) = match code {
+            0..0x80 => (code, 1),
+            0x80..0x800 => (0xc0 | code >> 6 | next(0, 1), 2),
+            0x800..0x1_0000 => (0xe0 | code >> 12 | next(6, 1) | next(0, 2), 3),
+            _ => (0xf0 | code >> 18 | next(12, 1) | next(6, 2) | next(0, 3), 4),
+        };
+        if self.at + 4 > PIECE {
+            self.end();
+        }
+        if let Some(place) = self.piece[self.at..].first_chunk_mut() {
+            *place = bytes.to_le_bytes();
+        }
+        self.at += length;
+    }
+
+    fn end(&mut self) {
+        self.text.extend_from_slice(&self.piece[..self.at]);
+        self.at = 0;
     }
 }
 

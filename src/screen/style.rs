@@ -73,6 +73,7 @@ impl Style {
     }
 
     /// `CSI … m`.
+    #[cfg_attr(agentsup_small, optimize(speed))]
     pub fn change(&mut self, csi: &Csi) {
         let params = csi.params();
         let mut at = 0;
@@ -158,7 +159,7 @@ mod tests {
 
     impl Listener for Pen {
         fn plain(&mut self, _: &[u8]) {}
-        fn text(&mut self, _: &str) {}
+        fn other(&mut self, _: char) {}
         fn control(&mut self, _: u8) {}
         fn escape(&mut self, _: Option<u8>, _: u8) {}
         fn csi(&mut self, csi: &Csi) {

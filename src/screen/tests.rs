@@ -94,3 +94,10 @@ fn a_new_agent_begins_on_an_empty_screen() {
     let capture = screen.capture(Some(9), |_| Vec::new()).unwrap();
     assert_eq!((capture.text().as_str(), screen.modes_off().len()), ("x", 0));
 }
+
+#[test]
+fn widths_are_those_of_unicode() {
+    for c in '\0'..=char::MAX {
+        assert_eq!(width(c), c.width().unwrap_or(0), "{c:?}");
+    }
+}

@@ -265,7 +265,10 @@ mod tests {
         s.file("docs/task.md", "---\nagent_doc_cwd: ..\nenv: {A: b}\n---\n");
         let wish = Wish {
             document: Some("docs/task.md".into()),
-            hooks: Some("/bin/agentsup".into()),
+            hooks: Some(crate::session::HookWish {
+                agentsup: "/bin/agentsup".into(),
+                permission_timeout: std::time::Duration::from_secs(300),
+            }),
             ..asked(&s, "claude --settings mine.json do_it")
         };
         let plan = call(&wish, &known(OLD), How::Resume).unwrap();

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use nix::unistd::{AccessFlags, eaccess};
+
 use super::{Document, Refusal, Sourced, Wish, glob, state_dir};
 
 /// A named path that is no directory is an error of its source; it never falls through to the
@@ -35,22 +37,29 @@ pub(super) fn resolve(
 }
 
 fn directory(source: &str, path: &Path) -> Result<PathBuf, Refusal> {
-    let refuse = |what: &str| Refusal(format!("{source}: {what}: {}", path.display()));
+    let refuse = |what: &str, now: &str| Refusal(format!("{source}: {what}: {}; {now}", path.display()));
+    let another = "give a directory with --cwd";
     let canonical = match fs::canonicalize(path) {
         Ok(canonical) => canonical,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return Err(refuse("path does not exist"));
+            return Err(refuse("path does not exist", "make it, or give another with --cwd"));
         }
         // A file in the middle: something is there, and it is no directory.
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
-            return Err(refuse("path is not a directory"));
+            return Err(refuse("path is not a directory", another));
         }
-        Err(e) => return Err(refuse(&format!("path cannot be resolved ({e})"))),
+        Err(e) => return Err(refuse(&format!("path cannot be resolved ({e})"), another)),
     };
     match fs::metadata(&canonical) {
-        Ok(meta) if meta.is_dir() => Ok(canonical),
-        Ok(_) => Err(refuse("path is not a directory")),
-        Err(e) => Err(refuse(&format!("path cannot be looked at ({e})"))),
+        Ok(meta) if meta.is_dir() => match eaccess(&canonical, AccessFlags::X_OK) {
+            Ok(()) => Ok(canonical),
+            Err(e) => Err(refuse(
+                &format!("directory may not be entered ({})", e.desc()),
+                "chmod u+x it, or give another with --cwd",
+            )),
+        },
+        Ok(_) => Err(refuse("path is not a directory", another)),
+        Err(e) => Err(refuse(&format!("path cannot be looked at ({e})"), another)),
     }
 }
 

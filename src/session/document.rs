@@ -28,7 +28,9 @@ impl Document {
     /// A symlinked document is the file it points to, for its parent directory too: the same
     /// document reached under two names must give the same cwd and the same session.
     pub fn read(path: &Path) -> Result<Document, Refusal> {
-        let refuse = |what: &str| Refusal(format!("document: {what}: {}", path.display()));
+        let refuse = |what: &str| {
+            Refusal(format!("document: {what}: {}; give another with --document", path.display()))
+        };
         let canonical = fs::canonicalize(path).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => refuse("path does not exist"),
             _ => refuse(&format!("path cannot be resolved ({e})")),

@@ -1,12 +1,12 @@
 //! What the agent finds in its environment: built from nothing, each variable with its source, so
 //! that two spawns from the same inputs are byte-identical.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use super::{Document, Refusal, Wish, glob};
+use crate::sorted::Sorted;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
@@ -42,7 +42,11 @@ const NOT_BY_DEFAULT: &[&str] = &["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"];
 
 /// True of the parent only, so not even `--pass-env '*'` brings them over: they would name
 /// another directory, session or socket than the agent's own.
-const NEVER: &[&str] = &["PWD", "OLDPWD", "AGENT_DOC_SESSION", "AGENT_DOC_DOCUMENT", "AGENTSUP_SOCKET"];
+#[rustfmt::skip]
+const NEVER: &[&str] = &[
+    "PWD", "OLDPWD", "AGENT_DOC_SESSION", "AGENT_DOC_DOCUMENT", "AGENTSUP_SOCKET", "AGENTSUP_CHILD",
+    "AGENTSUP_CHILD_AGAIN",
+];
 /// A shell's, our own and those of the service manager that started us: to say that they were dropped
 /// would tell nobody anything.
 #[rustfmt::skip]
@@ -55,7 +59,7 @@ const NOISE: &[&str] = &[
 const LONGEST: usize = 120 * 1024;
 
 pub(super) fn build(wish: &Wish, document: Option<&Document>, cwd: &Path) -> Result<Environment, Refusal> {
-    let mut vars = BTreeMap::new();
+    let mut vars = Sorted::new();
     for (name, value) in &wish.parent_env {
         if passes(name, &wish.pass_env) {
             // A name that comes twice keeps its first value, the one getenv finds.
@@ -63,8 +67,9 @@ pub(super) fn build(wish: &Wish, document: Option<&Document>, cwd: &Path) -> Res
         }
     }
     for (name, value) in document.map_or(&[][..], |d| &d.env) {
-        let value = expand(value, |name| vars.get(OsStr::new(name)).map(|(v, _)| v.as_os_str()))
-            .ok_or_else(|| Refusal(format!("env frontmatter: {name} is longer than {LONGEST} bytes")))?;
+        let value = expand(value, |name| vars.get(OsStr::new(name)).map(|(v, _)| v.as_os_str())).ok_or_else(
+            || Refusal(format!("env frontmatter: {name} is longer than {LONGEST} bytes: put it into a file")),
+        )?;
         vars.insert(name.into(), (value, "frontmatter"));
     }
     for (name, value) in &wish.env {
@@ -85,15 +90,17 @@ pub(super) fn build(wish: &Wish, document: Option<&Document>, cwd: &Path) -> Res
     }
     vars.entry("TERM".into()).or_insert(("xterm-256color".into(), "agentsup"));
 
-    let dropped: BTreeSet<String> = wish
+    let mut dropped: Vec<String> = wish
         .parent_env
         .iter()
         .filter(|(name, _)| !vars.contains_key(name) && !NEVER.iter().chain(NOISE).any(|n| name == n))
         .map(|(name, _)| name.to_string_lossy().into_owned())
         .collect();
+    dropped.sort_unstable();
+    dropped.dedup();
     Ok(Environment {
         vars: vars.into_iter().map(|(name, (value, source))| EnvVar { name, value, source }).collect(),
-        dropped: dropped.into_iter().collect(),
+        dropped,
     })
 }
 
@@ -151,8 +158,18 @@ fn name_at_start(text: &str) -> &str {
 
 /// A variable whose value nobody should read.
 pub fn is_secret_name(name: &OsStr) -> bool {
-    let name = name.to_string_lossy().to_ascii_uppercase();
-    ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word))
+    let name = name.as_bytes();
+    let begins_here = |at: usize| {
+        let word = match name[at].to_ascii_uppercase() {
+            b'K' => "KEY",
+            b'T' => "TOKEN",
+            b'S' => "SECRET",
+            b'P' => "PASSWORD",
+            _ => return false,
+        };
+        name[at..].get(..word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    (0..name.len()).any(begins_here)
 }
 
 impl Environment {
@@ -182,16 +199,26 @@ impl Environment {
     /// Values that logs must not show. Short ones and plain numbers are left out: masking them
     /// would blot out ordinary text and hide little.
     pub fn secrets(&self) -> Vec<String> {
-        let worth_masking = |v: &&str| v.chars().count() >= 8 && !v.bytes().all(|b| b.is_ascii_digit());
-        let values: BTreeSet<&str> = self
-            .vars
-            .iter()
-            .filter(|var| is_secret_name(&var.name))
-            .filter_map(|var| var.value.to_str())
-            .filter(worth_masking)
-            .collect();
-        values.into_iter().map(str::to_owned).collect()
+        secrets(self.vars.iter().map(|var| (&var.name, &var.value)))
     }
+}
+
+/// Of an environment that is not an agent's.
+pub fn secrets_of(vars: &[(OsString, OsString)]) -> Vec<String> {
+    secrets(vars.iter().map(|(name, value)| (name, value)))
+}
+
+fn secrets<'a>(vars: impl Iterator<Item = (&'a OsString, &'a OsString)>) -> Vec<String> {
+    let worth_masking = |v: &&str| v.chars().count() >= 8 && !v.bytes().all(|b| b.is_ascii_digit());
+    let mut values: Vec<String> = vars
+        .filter(|(name, _)| is_secret_name(name))
+        .filter_map(|(_, value)| value.to_str())
+        .filter(worth_masking)
+        .map(str::to_owned)
+        .collect();
+    values.sort_unstable();
+    values.dedup();
+    values
 }
 
 #[cfg(test)]

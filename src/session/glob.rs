@@ -3,6 +3,12 @@
 
 /// For names of variables: there are no parts.
 pub(super) fn matches_name(pattern: &[u8], name: &[u8]) -> bool {
+    // Every variable meets every pattern at each spawn, and most differ in their first letter or their last.
+    let differs =
+        |letter: Option<&u8>, of: Option<&u8>| !matches!(letter, None | Some(b'*' | b'?')) && letter != of;
+    if differs(pattern.first(), name.first()) || differs(pattern.last(), name.last()) {
+        return false;
+    }
     wild(pattern, name, |p| *p == b'*', |p, b| *p == b'?' || p == b)
 }
 

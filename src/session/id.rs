@@ -2,6 +2,9 @@
 
 use super::{Document, Refusal, SessionId};
 
+/// The source of an id that nobody has used before.
+pub const NEW: &str = "generated";
+
 /// An id becomes a file name and a log value, so it is kept to characters that need no quoting in
 /// either, and cannot be hidden or climb out of its directory.
 pub fn check(id: &str) -> Result<(), String> {
@@ -34,7 +37,7 @@ pub fn settle(
         (Some(id), _, _) => (id, "--session"),
         (None, Some(id), _) => (id, "frontmatter"),
         (None, None, Some(id)) => (id, "$AGENTSUP_SESSION"),
-        (None, None, None) => (fresh_uuid, "generated"),
+        (None, None, None) => (fresh_uuid, NEW),
     };
     match (check(id), document) {
         (Ok(()), _) => Ok(SessionId { id: id.to_owned(), source }),

@@ -3,7 +3,9 @@
 //! spawns, logs or remembers anything between two calls.
 #![forbid(unsafe_code)]
 
+pub mod began;
 mod bypass;
+pub mod claims;
 mod cwd;
 pub mod document;
 pub mod env;
@@ -22,14 +24,17 @@ pub mod transcript;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 pub use bypass::{CallPlan, How, Ways, call, is_runnable, plan_anew, ways};
 pub use document::Document;
 pub use env::{EnvVar, Environment};
-pub use profile::Profile;
 pub use profile::hooks::Hooked;
+pub use profile::limit;
+use profile::settings::Settings;
+pub use profile::{NOTIFY, Profile};
 
 /// What was asked for, fixed for the life of the supervisor. Nothing in it is resolved yet.
 #[derive(Clone, Debug)]
@@ -53,17 +58,44 @@ pub struct Wish {
     pub allowed_dirs: Vec<String>,
     /// `$AGENTSUP_SOCKET` for the agent.
     pub socket: PathBuf,
-    /// Our own binary, for an agent that can call it to tell of itself; `None`: it is not to.
-    pub hooks: Option<PathBuf>,
+    /// Whose process the agent will be.
+    pub uid: u32,
+    /// For an agent that can tell of itself; `None`: it is not to.
+    pub hooks: Option<HookWish>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookWish {
+    /// Our own binary, which the agent calls.
+    pub agentsup: PathBuf,
+    /// How long a permission may wait for its answer.
+    pub permission_timeout: Duration,
 }
 
 impl Wish {
     /// The command as the agent gets it wherever it is started.
-    pub fn hooked(&self, profile: Profile, cwd: &Path) -> Hooked {
+    fn hooked(&self, profile: Profile, cwd: &Path, env: &Environment, settings: &Settings) -> Hooked {
         let file = self.socket.with_extension("settings");
-        let wanted = self.hooks.as_deref();
-        let wanted = wanted.map(|agentsup| profile::hooks::Wanted { agentsup, file: &file, cwd });
+        let off = settings.hooks_off(&self.command[1..], env);
+        let off = off.as_deref();
+        let wanted =
+            self.hooks.as_ref().map(|wish| profile::hooks::Wanted { wish, file: &file, cwd, off, env });
         profile.with_hooks(&self.command, wanted)
+    }
+
+    /// claude would end with 1, which says nothing to who restarts it. A wrapper (`--agent`) may become
+    /// another user or set what is missing.
+    fn refuse_bypass_as_root(&self, settings: &Settings, env: &Environment) -> Result<(), Refusal> {
+        if self.uid != 0 || Profile::of(&self.command[0], None)? != Profile::Claude {
+            return Ok(());
+        }
+        match settings.forbidden_to_root(&self.command[1..], env) {
+            Some(word) => Err(Refusal(format!(
+                "claude refuses {word} as root: run it as another user, \
+                 or, in a container of its own, add --env IS_SANDBOX=1"
+            ))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -175,7 +207,12 @@ impl Settled {
             Refusal("no command given: write it after `--`, as in `agentsup run -- claude`".into())
         })?;
         let profile = Profile::of(command0, wish.agent.as_deref())?;
-        let hooks = wish.hooked(profile, &cwd.value);
+        let settings = match profile {
+            Profile::Claude => Settings::read(&wish.command[1..], &env, &cwd.value),
+            Profile::Codex | Profile::Other => Settings::default(),
+        };
+        wish.refuse_bypass_as_root(&settings, &env)?;
+        let hooks = wish.hooked(profile, &cwd.value, &env, &settings);
         Ok(Settled { cwd, env, profile, hooks, document: document.map(|d| d.path) })
     }
 

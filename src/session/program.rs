@@ -41,9 +41,10 @@ pub fn find(command0: &OsStr, path_var: Option<&OsStr>, cwd: &Path) -> Result<Pa
         let path = cwd.join(command0);
         return match look(&path) {
             Look::Runnable => Ok(path),
-            Look::Absent => {
-                Err(NotRunnable::NotFound(format!("{name}: no such file (looked for {})", path.display())))
-            }
+            Look::Absent => Err(NotRunnable::NotFound(format!(
+                "{name}: no such file (looked for {}): install it there, or give another path",
+                path.display()
+            ))),
             Look::NoInterpreter(interpreter) => Err(no_interpreter(&path, &interpreter)),
             Look::Unusable(why) => Err(NotRunnable::NotExecutable(format!("{name}: {why}"))),
         };
@@ -98,11 +99,11 @@ enum Look {
 fn look(path: &Path) -> Look {
     match fs::metadata(path) {
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-            Look::Unusable(format!("cannot be reached ({e})"))
+            Look::Unusable(format!("cannot be reached ({e}): let this user into the directories above it"))
         }
         Err(_) => Look::Absent,
-        Ok(meta) if meta.is_dir() => Look::Unusable("is a directory, not a program".into()),
-        Ok(meta) if !meta.is_file() => Look::Unusable("is not a regular file".into()),
+        Ok(meta) if meta.is_dir() => Look::Unusable("is a directory: name a program in it".into()),
+        Ok(meta) if !meta.is_file() => Look::Unusable("is not a regular file: name a program".into()),
         Ok(_) => match eaccess(path, AccessFlags::X_OK) {
             Ok(()) => match missing_interpreter(path) {
                 Some(interpreter) => Look::NoInterpreter(interpreter),

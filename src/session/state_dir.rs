@@ -13,7 +13,7 @@ use super::{Refusal, StateDir};
 const FLAG: &str = "--dir";
 const ENV: &str = "$AGENTSUP_DIR";
 const RUN: &str = "/run";
-const INSIDE: [&str; 2] = ["supervisor", "logs"];
+const INSIDE: [&str; 3] = ["supervisor", "logs", "claims"];
 
 /// The places in their order. One that was named is the only one: state that silently lands
 /// elsewhere is state that no client finds.
@@ -229,6 +229,21 @@ impl StateDir {
     /// What the last call for a trigger printed.
     pub fn call(&self, session: &str) -> PathBuf {
         self.path.join("supervisor").join(format!("{session}.call"))
+    }
+
+    /// What the refs of the repository led to when the session began.
+    pub fn refs(&self, session: &str) -> PathBuf {
+        self.path.join("supervisor").join(format!("{session}.refs"))
+    }
+
+    /// A file for each ticket that is claimed.
+    pub fn claims(&self) -> PathBuf {
+        self.path.join("claims")
+    }
+
+    /// A claim of that session that is being written. Never a ticket's file: it begins with a dot.
+    pub fn claim_new(&self, session: &str) -> PathBuf {
+        self.claims().join(format!(".{session}.new"))
     }
 
     pub fn log(&self, session: &str) -> PathBuf {

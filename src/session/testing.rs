@@ -1,8 +1,18 @@
-//! A directory of its own for a test, gone when the test ends.
+//! A directory of its own for a test, gone when the test ends; an environment.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{EnvVar, Environment};
+
+pub(super) fn env<V: AsRef<OsStr>>(vars: &[(&str, V)]) -> Environment {
+    let var = |(name, value): &(&str, V)| EnvVar { name: name.into(), value: value.into(), source: "test" };
+    let mut vars: Vec<EnvVar> = vars.iter().map(var).collect();
+    vars.sort_by(|a, b| a.name.cmp(&b.name));
+    Environment { vars, dropped: vec![] }
+}
 
 pub(super) struct Scratch(PathBuf);
 

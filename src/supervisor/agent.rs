@@ -8,7 +8,6 @@ use nix::sys::termios::Termios;
 
 use super::buffer::Buffer;
 use super::settings::Size;
-use crate::os::inherited::inherited;
 use crate::os::pty::{self, Pty, Read};
 use crate::os::spawn::{self, Env, Fds, Place, Signals, SpawnError, Spawning, Spec};
 use crate::os::{cgroup, procfs, signals, tty};
@@ -62,7 +61,7 @@ impl Agent {
             fds: Fds::OnlyStdio,
             ..launch.spec(Place::Terminal(slave.as_fd()))
         };
-        let oom_kills_before = cgroup::oom_kills();
+        let oom_kills_before = launch.oom_kills();
         let spawning = spawn::spawn(&spec)?;
         Ok(Agent {
             pid: spawning.pid,
@@ -88,7 +87,7 @@ impl Agent {
             Some(t) if alone => (Place::OwnGroup { terminal: in_front.then(|| t.as_fd()) }, true),
             Some(_) => (Place::SameGroup, false),
         };
-        let oom_kills_before = cgroup::oom_kills();
+        let oom_kills_before = launch.oom_kills();
         let spawning = spawn::spawn(&launch.spec(place))?;
         Ok(Agent {
             pid: spawning.pid,
@@ -181,6 +180,12 @@ impl Agent {
 }
 
 impl Launch<'_> {
+    /// Not for `init`, which tells nobody.
+    fn oom_kills(&self) -> Option<u64> {
+        self.env?;
+        cgroup::oom_kills()
+    }
+
     /// Not for `init`, which changes nothing about its child.
     fn oom_score_adj(&self) -> Option<i32> {
         self.env?;
@@ -194,7 +199,7 @@ impl Launch<'_> {
             env: self.env.map_or(Env::Inherit, Env::Exactly),
             cwd: self.cwd.as_deref(),
             place,
-            signals: Signals::As(inherited()),
+            signals: Signals::AsWeWere,
             fds: Fds::Inherit,
             oom_score_adj: self.oom_score_adj(),
         }

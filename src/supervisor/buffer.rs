@@ -1,29 +1,35 @@
 //! Bytes on their way. Readers stop asking for more while it is full; nothing is ever dropped here.
 
+use std::collections::VecDeque;
+
+/// A ring: what is left of a full one is not moved for each little that was taken.
 #[derive(Default)]
 pub struct Buffer {
-    bytes: Vec<u8>,
-    start: usize,
+    bytes: VecDeque<u8>,
 }
 
 /// Enough to keep a pty busy, little enough that a stalled reader costs nothing.
 pub const FULL: usize = 64 * 1024;
+/// What is read in one go.
+pub const PIECE: usize = 4096;
 
 impl Buffer {
+    /// What is next: all of it, or as much as lies in one piece.
     pub fn pending(&self) -> &[u8] {
-        &self.bytes[self.start..]
+        self.bytes.as_slices().0
     }
 
     pub fn len(&self) -> usize {
-        self.bytes.len() - self.start
+        self.bytes.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.bytes.is_empty()
     }
 
+    /// For a piece more.
     pub fn has_room(&self) -> bool {
-        self.len() < FULL
+        self.len() + PIECE <= FULL
     }
 
     /// What can be taken without growing past what a stalled reader may cost.
@@ -32,22 +38,14 @@ impl Buffer {
     }
 
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.start > 0 && self.bytes.len() + bytes.len() > self.bytes.capacity() {
-            self.bytes.drain(..self.start);
-            self.start = 0;
-        }
-        self.bytes.extend_from_slice(bytes);
+        self.bytes.extend(bytes);
     }
 
     pub fn consume(&mut self, n: usize) {
-        self.start += n;
-        if self.is_empty() {
-            self.clear();
-        }
+        self.bytes.drain(..n);
     }
 
     pub fn clear(&mut self) {
         self.bytes.clear();
-        self.start = 0;
     }
 }

@@ -1,7 +1,6 @@
 //! Callers on the control socket: who they are let in as, what they say, and who is answered when.
 //! What a method does is in `methods`, what is waited for in `waits`.
 
-use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
@@ -18,8 +17,10 @@ use crate::control::protocol::{self, Body, Code, Error, Id, Reply, Request};
 use crate::control::server::{CallerId, Heard, Server};
 use crate::os::clock;
 use crate::os::poll::{Ready, Sources};
+use crate::os::procfs;
 use crate::os::socket::{Listener, Peer};
 use crate::policy::life::Event;
+use crate::sorted::Sorted;
 
 /// How long callers may hold up the end by not reading their last answers.
 pub(super) const LAST_ANSWERS: Duration = Duration::from_millis(200);
@@ -36,7 +37,7 @@ pub(super) struct Calls {
     pub(super) streams: Vec<Stream>,
     pub(super) transcripts: Transcripts,
     pub(super) waiting: Vec<Waiting>,
-    pub(super) counts: BTreeMap<&'static str, protocol::Calls>,
+    pub(super) counts: Sorted<&'static str, protocol::Calls>,
     denials: Denials,
     /// Somebody was put off in this turn.
     put_off: bool,
@@ -63,17 +64,7 @@ pub(super) fn refuse(code: Code, message: impl Into<String>) -> Answered {
 impl Calls {
     /// Call it as the owner of the session's lock: a socket that lies there is nobody's.
     pub(super) fn open(settings: &Settings, socket: &SocketSettings) -> Result<Calls, CannotStart> {
-        let path = settings.state_dir.socket(&settings.wish.session.id);
-        let refused = |what: &str, error: std::io::Error| CannotStart {
-            code: 78,
-            message: format!("{what}: `{}`: {error}; choose another with --dir", path.display()),
-        };
-        let listener = Listener::bind(&path, socket.mode, socket.group)
-            .map_err(|error| refused("the state dir is a place that cannot hold a socket", error))?;
-        if let Some(group) = socket.group {
-            let_group_in(&path, group)
-                .map_err(|error| refused("the state dir cannot be opened to the socket's group", error))?;
-        }
+        let listener = listen(settings, socket)?;
         let descriptors = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE);
         let descriptors = descriptors.map_or(1024, |(soft, _)| soft);
         Ok(Calls {
@@ -81,7 +72,7 @@ impl Calls {
             streams: Vec::new(),
             transcripts: Transcripts::default(),
             waiting: Vec::new(),
-            counts: BTreeMap::new(),
+            counts: Sorted::new(),
             denials: Denials::default(),
             put_off: false,
             files: Files::default(),
@@ -209,6 +200,10 @@ impl Supervisor {
 
     fn on_request(&mut self, caller: CallerId, Request { id, call }: Request) {
         let Some(peer) = self.calls.as_ref().and_then(|c| c.server.peer(caller)) else { return };
+        if !self.events.is_empty() {
+            // An answer is about what has happened, all of it: not that the agent has gone and still runs.
+            self.settle();
+        }
         let method = call.method();
         let answered = match self.denied_as(method, caller) {
             None => self.call(call, caller, &id, peer),
@@ -267,6 +262,9 @@ impl Supervisor {
     pub(super) fn deny(&mut self, method: &'static str, role: Role, peer: Peer) -> Answered {
         self.tell_refusal(Kind::method(method, role, peer), &[]);
         let why = match (method, role) {
+            (_, Role::Agent) if !procfs::is_ours() => {
+                "; without a usable /proc nobody can be told from the agent, so signal agentsup instead"
+            }
             ("attach", Role::Agent) => {
                 "; this is inside the agent's own process tree, and would show the terminal in itself: attach \
                  from another one"
@@ -292,7 +290,8 @@ impl Supervisor {
         }
     }
 
-    /// Whoever had asked before the end is answered: once through the door, once for what was said.
+    /// Whoever had asked before the end is answered: once through the door, once for what was said, and
+    /// for all that was said in one go.
     pub(super) fn hear_last_calls(&mut self) {
         let mut sources = Sources::new();
         self.turn_ends = Instant::now() + LAST_ANSWERS;
@@ -302,11 +301,49 @@ impl Supervisor {
             for (source, ready) in sources.wait(Some(Instant::now())) {
                 self.react(source, ready);
             }
-            self.serve_callers();
-            self.answer_waiting();
-            self.send_answers();
+            self.answer_the_last();
+        }
+        let has_more = |calls: &Calls| calls.server.with_more().next().is_some();
+        while self.calls.as_ref().is_some_and(has_more) && Instant::now() < self.turn_ends {
+            self.answer_the_last();
         }
     }
+
+    fn answer_the_last(&mut self) {
+        self.serve_callers();
+        self.answer_waiting();
+        self.send_answers();
+    }
+}
+
+pub(super) fn listen(settings: &Settings, socket: &SocketSettings) -> Result<Listener, CannotStart> {
+    let path = settings.state_dir.socket(&settings.wish.session.id);
+    let refused = |what: &str, error: std::io::Error| CannotStart {
+        code: 78,
+        message: format!("{what}: `{}`: {error}; choose another with --dir", path.display()),
+    };
+    let listener = Listener::bind(&path, socket.mode, socket.group).map_err(|error| match socket.group {
+        Some(group) if is_refused_group(&error, group) => CannotStart {
+            code: 78,
+            message: format!(
+                "socket_group: the socket cannot be given to group {group}: {error}; run as one of its members, \
+                 or choose another with --socket-group"
+            ),
+        },
+        _ => refused("the state dir is a place that cannot hold a socket", error),
+    })?;
+    if let Some(group) = socket.group {
+        let_group_in(&path, group)
+            .map_err(|error| refused("the state dir cannot be opened to the socket's group", error))?;
+    }
+    Ok(listener)
+}
+
+/// Only a member, or root, may give a file to a group; and in a user namespace it must have a number.
+fn is_refused_group(error: &std::io::Error, group: u32) -> bool {
+    let own = nix::unistd::getgroups().unwrap_or_default();
+    let is_member = own.iter().chain([&nix::unistd::getegid()]).any(|own| own.as_raw() == group);
+    !is_member && matches!(error.raw_os_error(), Some(libc::EPERM | libc::EINVAL))
 }
 
 /// Who may use the socket must be able to reach it. What is in the directories stays ours alone: each

@@ -1,15 +1,16 @@
 //! The operator's side: the terminal on stdin, the agent's output on stdout, our own lines on
 //! stderr. Nothing here blocks: what cannot be written now waits in a buffer.
 
-use std::io;
+use std::cell::OnceCell;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use nix::errno::Errno;
 use nix::sys::termios::Termios;
 
 use super::buffer::{Buffer, FULL};
 use super::settings::Size;
 use crate::os::sink::{self, Sink, Wrote};
-use crate::os::{rescue, tty};
+use crate::os::{front, rescue, tty};
 
 pub struct Console {
     stdin: Stdin,
@@ -24,6 +25,8 @@ pub struct Console {
     told: Vec<String>,
     /// How many there ever were.
     told_in_all: u64,
+    /// Who says so, before each line of our own.
+    tag: String,
 }
 
 /// What agents switch on most, for a panic that has no time to ask.
@@ -42,16 +45,25 @@ enum Stdin {
 }
 
 struct Channel {
-    sink: Sink,
+    fd: BorrowedFd<'static>,
+    /// From the first write on: `init` needs none.
+    sink: OnceCell<Sink<'static>>,
     buffer: Buffer,
+    /// It has taken all that it can, and poll will tell when it takes more.
+    is_full: bool,
     broken: bool,
     /// Bytes that found nobody to take them.
     lost: u64,
 }
 
 impl Channel {
-    fn on(fd: BorrowedFd) -> io::Result<Channel> {
-        Ok(Channel { sink: Sink::on(fd)?, buffer: Buffer::default(), broken: false, lost: 0 })
+    fn on(fd: BorrowedFd<'static>) -> Channel {
+        let buffer = Buffer::default();
+        Channel { fd, sink: OnceCell::new(), buffer, is_full: false, broken: false, lost: 0 }
+    }
+
+    fn sink(&self) -> &Sink<'static> {
+        self.sink.get_or_init(|| Sink::on(self.fd))
     }
 
     fn push(&mut self, bytes: &[u8]) {
@@ -62,11 +74,16 @@ impl Channel {
         }
     }
 
+    /// Poll says that it takes more.
+    fn takes_more(&mut self) {
+        self.is_full = false;
+    }
+
     fn flush(&mut self) {
-        while !self.buffer.is_empty() {
-            match self.sink.write(self.buffer.pending()) {
+        while !self.is_full && !self.buffer.is_empty() {
+            match self.sink().write(self.buffer.pending()) {
                 Wrote::Bytes(n) => self.buffer.consume(n),
-                Wrote::Full => return,
+                Wrote::Full => self.is_full = true,
                 Wrote::Broken => {
                     self.broken = true;
                     self.lost += self.buffer.len() as u64;
@@ -96,22 +113,39 @@ pub enum Typed {
 }
 
 impl Console {
-    pub fn open(reads: Reads) -> io::Result<Console> {
+    pub fn open(reads: Reads) -> Console {
         let stdin = match tty::modes(tty::stdin()) {
             Ok(original) => Stdin::Terminal { original, raw: false },
             Err(_) if reads == Reads::Us => Stdin::Stream,
             Err(_) => Stdin::Closed,
         };
-        Ok(Console {
+        Console {
             stdin,
-            stdout: Channel::on(sink::stdout())?,
-            stderr: Channel::on(sink::stderr())?,
+            stdout: Channel::on(sink::stdout()),
+            stderr: Channel::on(sink::stderr()),
             stdout_is_terminal: tty::stdout_is_terminal(),
             at_line_start: true,
             lost_lines: 0,
             told: Vec::new(),
             told_in_all: 0,
-        })
+            tag: "supervisor".to_owned(),
+        }
+    }
+
+    /// At once, so that a growing number of descriptors means that somebody loses them.
+    pub fn open_outputs(&self) {
+        self.stdout.sink();
+        self.stderr.sink();
+    }
+
+    /// Beside others of its kind, on the same stderr.
+    pub fn sign_with(&mut self, session: &str) {
+        self.tag = format!("supervisor {session}");
+    }
+
+    /// What is written to stderr lands in the middle of what an agent draws.
+    pub fn shows_agent(&self) -> bool {
+        self.has_terminal() && self.stdout_is_terminal && tty::stderr_is_terminal()
     }
 
     pub fn has_terminal(&self) -> bool {
@@ -195,9 +229,10 @@ impl Console {
         self.has_terminal() && tty::is_gone(tty::stdin())
     }
 
+    /// The agent's: on its way before anybody looks at it.
     pub fn output(&mut self, bytes: &[u8]) {
         self.at_line_start = bytes.last().is_none_or(|&b| b == b'\n');
-        self.stdout.push(bytes);
+        self.paint(bytes);
     }
 
     /// Not the agent's output, but what it looks like.
@@ -220,7 +255,8 @@ impl Console {
         if self.told.len() == TOLD {
             self.told.remove(0);
         }
-        self.told.push(format!("[supervisor] {line}"));
+        let tag = self.tag.clone();
+        self.told.push(format!("[{tag}] {line}"));
         self.told_in_all += 1;
         if self.stderr.buffer.len() + line.len() > FULL {
             self.lost_lines += 1;
@@ -228,9 +264,9 @@ impl Console {
         }
         let raw = matches!(self.stdin, Stdin::Terminal { raw: true, .. });
         let text = match (raw, std::mem::replace(&mut self.at_line_start, true)) {
-            (true, true) => format!("\r[supervisor] {line}\r\n"),
-            (true, false) => format!("\r\n[supervisor] {line}\r\n"),
-            (false, _) => format!("[supervisor] {line}\n"),
+            (true, true) => format!("\r[{tag}] {line}\r\n"),
+            (true, false) => format!("\r\n[{tag}] {line}\r\n"),
+            (false, _) => format!("[{tag}] {line}\n"),
         };
         // What the agent wrote before comes first, where both lead to the same place.
         self.stdout.flush();
@@ -256,6 +292,16 @@ impl Console {
         self.flush_stderr();
     }
 
+    pub fn stdout_takes_more(&mut self) {
+        self.stdout.takes_more();
+        self.flush();
+    }
+
+    pub fn stderr_takes_more(&mut self) {
+        self.stderr.takes_more();
+        self.flush();
+    }
+
     /// While an agent on our own stdio is in front, we speak from the background.
     fn flush_stderr(&mut self) {
         if self.stderr.buffer.is_empty() {
@@ -269,11 +315,11 @@ impl Console {
     }
 
     pub fn wants_stdout(&self) -> Option<BorrowedFd<'_>> {
-        (!self.stdout.buffer.is_empty()).then(|| self.stdout.sink.as_fd())
+        (!self.stdout.buffer.is_empty()).then(|| self.stdout.sink().as_fd())
     }
 
     pub fn wants_stderr(&self) -> Option<BorrowedFd<'_>> {
-        (!self.stderr.buffer.is_empty()).then(|| self.stderr.sink.as_fd())
+        (!self.stderr.buffer.is_empty()).then(|| self.stderr.sink().as_fd())
     }
 
     pub fn is_flushed(&self) -> bool {
@@ -292,9 +338,11 @@ impl Console {
     /// Call when stdin is readable.
     pub fn read(&mut self) -> Typed {
         let mut buffer = [0u8; 4096];
-        match nix::unistd::read(tty::stdin(), &mut buffer) {
+        match tty::read_stdin(&mut buffer) {
             Ok(n @ 1..) => Typed::Bytes(buffer[..n].to_vec()),
-            Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => Typed::Bytes(Vec::new()),
+            Err(Errno::EAGAIN | Errno::EINTR) => Typed::Bytes(Vec::new()),
+            // Moved to the background between the look and the read, as the next look will see.
+            Err(Errno::EIO) if !front::is_in_front() => Typed::Bytes(Vec::new()),
             Ok(_) | Err(_) => {
                 let hung_up = self.terminal_is_gone();
                 self.stdin = Stdin::Closed;

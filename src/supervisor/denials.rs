@@ -1,13 +1,13 @@
 //! Refusals, for the log. The first of a kind is told at once; those that follow within a second are
 //! counted and told together, so that nobody can wash the story away by being refused.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::control::access::Role;
 use crate::control::protocol::Code;
 use crate::log::{Event, Name};
 use crate::os::socket::Peer;
+use crate::sorted::Sorted;
 
 const TOGETHER: Duration = Duration::from_secs(1);
 /// Callers that are counted each by itself; all others of their uid are counted together.
@@ -55,7 +55,7 @@ impl Kind {
 }
 
 #[derive(Default)]
-pub(super) struct Denials(BTreeMap<Kind, Counted>);
+pub(super) struct Denials(Sorted<Kind, Counted>);
 
 struct Counted {
     more: u64,
@@ -86,8 +86,7 @@ impl Denials {
     /// What was counted and is due; at the end of everything, all of it.
     pub(super) fn due(&mut self, now: Option<Instant>) -> Vec<Event> {
         let is_due = |_: &Kind, counted: &mut Counted| now.is_none_or(|now| now >= counted.until);
-        let due: Vec<_> = self.0.extract_if(.., is_due).collect();
-        let counted = due.into_iter().filter(|(_, counted)| counted.more > 0);
+        let counted = self.0.extract_if(is_due).into_iter().filter(|(_, counted)| counted.more > 0);
         counted.map(|(kind, counted)| kind.event(&[]).with("more", counted.more)).collect()
     }
 }

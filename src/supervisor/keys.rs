@@ -7,6 +7,11 @@ pub fn holds_suspend(typed: &[u8]) -> bool {
     SUSPEND.iter().any(|key| typed.windows(key.len()).any(|w| w == *key))
 }
 
+/// Escape alone, which cancels an agent's turn, as a byte and in the kitty protocol; or Ctrl-C.
+pub fn may_cancel(typed: &[u8]) -> bool {
+    matches!(typed, b"\x1b" | b"\x1b[27u") || holds_interrupt(typed)
+}
+
 pub fn holds_interrupt(typed: &[u8]) -> bool {
     typed.contains(&0x03)
 }

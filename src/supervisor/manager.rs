@@ -4,9 +4,10 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use super::below;
 use super::settings::{CannotStart, ManagerSettings};
 use crate::os::notify::{NotifySocket, Told, adopt};
-use crate::os::sink::Sink;
+use crate::os::sink::{Sink, Wrote};
 
 #[derive(Default)]
 pub(super) struct Manager {
@@ -30,6 +31,27 @@ struct News {
     stopping: bool,
     alive: bool,
     status: Option<String>,
+}
+
+/// Of a refusal: what a pipe takes as a whole.
+const LONGEST: usize = 4000;
+
+/// Whether a node started us.
+pub(super) fn is_child() -> bool {
+    std::env::var_os(below::MARK).is_some()
+}
+
+/// The same as [`Manager::refused`], while there is no supervisor yet.
+pub fn refused_at(ready_fd: i32, why: &str) -> bool {
+    is_child() && adopt(ready_fd).is_ok_and(|fd| tell_why(&fd, why))
+}
+
+/// In one line, which is not empty: that would say that we are ready.
+fn tell_why(fd: &OwnedFd, why: &str) -> bool {
+    let mut why: String =
+        why.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    why.truncate(why.floor_char_boundary(LONGEST));
+    !why.is_empty() && matches!(Sink::on(fd.as_fd()).write(why.as_bytes()), Wrote::Bytes(_))
 }
 
 impl Manager {
@@ -67,12 +89,15 @@ impl Manager {
     /// The agent runs. Said once; later agents are news for the status only.
     pub(super) fn ready(&mut self) {
         self.news.ready = true;
-        if let Some(fd) = self.ready_fd.take()
-            && let Ok(sink) = Sink::on(fd.as_fd())
-        {
+        if let Some(fd) = self.ready_fd.take() {
             // A pipe that is full already has more than this to tell its reader.
-            let _ = sink.write(b"\n");
+            let _ = Sink::on(fd.as_fd()).write(b"\n");
         }
+    }
+
+    /// A node that waits for its child learns why it waits in vain. False: nobody was told.
+    pub(super) fn refused(&mut self, why: &str) -> bool {
+        is_child() && self.ready_fd.take().is_some_and(|fd| tell_why(&fd, why))
     }
 
     pub(super) fn stopping(&mut self) {

@@ -3,22 +3,29 @@
 use std::time::{Duration, Instant};
 
 use super::calls::{Answer, Answered, refuse};
+use super::helper::Kind;
+use super::keys;
+use super::knowing::PutBack;
 use super::streams::Stream;
 use super::viewers::Wish;
 use super::waits::ForWhat;
 use super::{Charge, Supervisor};
 use crate::control::protocol::{
-    self, Ack, Body, Call, Code, Error, Id, Injected, Mode, Pid, Pong, Stopped, WaitFor,
+    self, Ack, Body, Call, Code, Error, Id, Injected, Interrupted, Key, Mode, Pid, Pong, Stopped, WaitFor,
 };
 use crate::control::server::CallerId;
 use crate::log::{Event as LogEvent, Name};
 use crate::os::socket::Peer;
+use crate::policy::activity::Cancel;
 use crate::policy::life::{Event, Next, Phase};
 use crate::session::Profile;
 
 impl Supervisor {
     pub(super) fn call(&mut self, call: Call, caller: CallerId, id: &Option<Id>, peer: Peer) -> Answered {
         let now = Instant::now();
+        if let Some(refused) = self.lacks(call.method()) {
+            return refused;
+        }
         match call {
             Call::Ping => Ok(Answer::Now(Body::Pong(Pong {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -36,7 +43,21 @@ impl Supervisor {
             Call::Resume => self.resume(peer),
             Call::Inject { bytes } => self.inject(&bytes, peer),
             Call::Send { text, submit, force } => self.send(&text, submit, force, peer),
-            Call::Hook { event, prompt } => self.hook(event, prompt.as_deref(), peer),
+            Call::Hook(hook) => self.hook(&hook, peer),
+            Call::PermissionRequest { tool, input, key } => self.ask_permission(&tool, &input, key),
+            Call::PermissionRespond { request_id, allow, reason } => {
+                self.respond_permission(request_id.as_deref(), allow, reason, peer)
+            }
+            Call::PermissionList => self.list_permissions(),
+            Call::QuestionRequest { text, choices, key } => self.ask_question(&text, &choices, key),
+            Call::QuestionRespond { request_id, answer } => {
+                self.respond_question(request_id.as_deref(), &answer, peer)
+            }
+            Call::QuestionList => self.list_questions(),
+            Call::Idle => self.says_idle(),
+            Call::Done { text } => self.says_done(text.as_deref()),
+            Call::Describe { text } => self.describe(&text),
+            Call::Claim { ticket, release } => self.claim(&ticket, release, peer),
             call @ Call::Trigger { .. } => self.trigger(call, caller, peer),
             Call::TriggerStatus { trigger_id } => self.show_trigger(&trigger_id),
             Call::TriggerList => self.list_triggers(),
@@ -66,8 +87,8 @@ impl Supervisor {
                 Ok(Answer::Stream(Stream::of_lines(caller, id.clone(), &file, lines, follow, files)))
             }
             Call::Transcript { lines, follow } => self.read_transcript(caller, id, lines, follow),
-            Call::Wait { until: WaitFor::Idle, .. } => {
-                refuse(Code::Unsupported, "`wait` for `idle` is not built yet")
+            Call::Wait { until: WaitFor::Idle, .. } if self.node.is_some() => {
+                refuse(Code::NoAgent, "`wait`: a node is never idle; wait for one of its children")
             }
             Call::Wait { until, timeout_ms } => {
                 // A time-out beyond what a clock can hold is none.
@@ -76,7 +97,16 @@ impl Supervisor {
                 // and its code not known yet.
                 Ok(Answer::Later(ForWhat::State(until), deadline))
             }
-            Call::Stats => Ok(Answer::Now(Body::Stats(Box::new(self.stats())))),
+            Call::Stats => {
+                self.counting.ask();
+                Ok(Answer::Later(ForWhat::Stats, None))
+            }
+            call @ (Call::Tree
+            | Call::ChildAdd { .. }
+            | Call::ChildRemove { .. }
+            | Call::ChildStart { .. }
+            | Call::ChildStop { .. }
+            | Call::ChildRestart { .. }) => self.ask_node(call, peer),
             Call::Metrics => Ok(Answer::Now(Body::Metrics(protocol::Metrics { text: self.metrics() }))),
         }
     }
@@ -106,13 +136,8 @@ impl Supervisor {
         Err(Error::new(Code::Stopping, "the supervisor is on its way out and starts nothing any more"))
     }
 
-    pub(super) fn tell_action(&mut self, action: &str, peer: Peer) {
-        let event = LogEvent::new(Name::UserAction)
-            .with("action", action)
-            .with("by", "caller")
-            .with("uid", peer.uid)
-            .with("pid", peer.pid);
-        self.log.record(event);
+    pub(super) fn tell_action(&mut self, what: &str, peer: Peer) {
+        self.log.record(action(what, peer));
     }
 
     fn next_spawn(&self) -> Answer {
@@ -130,6 +155,7 @@ impl Supervisor {
             Mode::Fresh => Next::Fresh,
             Mode::Continue => Next::Continue,
         };
+        self.recovery.forget();
         self.call_back();
         self.events.push_back(Event::RestartAsked { next });
         Ok(self.next_spawn())
@@ -146,6 +172,7 @@ impl Supervisor {
             _ if self.sweep.is_frozen() => {
                 self.tell_action("resume", peer);
                 self.sweep.thaw();
+                self.activity.delayed(Instant::now());
                 match self.agent.as_ref().map(|a| a.pid) {
                     Some(pid) => Ok(Answer::Now(Body::Pid(Pid { pid }))),
                     None => self.not_running(),
@@ -162,28 +189,59 @@ impl Supervisor {
         if self.is_leaving() {
             return self.stopping();
         }
-        let group = match (&self.agent, self.life.phase()) {
-            (Some(agent), Phase::Running { .. }) => agent.group(),
-            _ => return self.not_running(),
-        };
-        self.tell_action("pause", peer);
-        self.suspending = None;
-        self.sweep.freeze(group);
+        let Some(how) = self.freeze() else { return self.not_running() };
+        self.log.record(action("pause", peer).with("how", how));
         Ok(Answer::Now(Body::Ack(Ack {})))
     }
 
+    /// In which way; `None` when none runs that could stand still.
+    pub(super) fn freeze(&mut self) -> Option<&'static str> {
+        let group = match (&self.agent, self.life.phase()) {
+            (Some(agent), Phase::Running { .. }) => agent.group(),
+            _ => return None,
+        };
+        self.suspending = None;
+        // Who tells of it does not stand still with it.
+        let spared: Vec<i32> =
+            self.helpers.iter().filter(|helper| helper.kind != Kind::Call).map(|helper| helper.pid).collect();
+        let session = self.session_id().to_owned();
+        Some(self.sweep.freeze(group, &session, &spared))
+    }
+
     fn interrupt(&mut self, peer: Peer) -> Answered {
+        let key = self.cancel_turn()?;
+        let told = match key {
+            Key::Pressed => "pressed",
+            Key::Idle => "idle",
+            Key::Already => "already",
+        };
+        self.log.record(action("interrupt", peer).with("how", told));
+        Ok(Answer::Now(Body::Interrupted(Interrupted { key })))
+    }
+
+    fn cancel_turn(&mut self) -> Result<Key, Error> {
         let key: &[u8] = match self.profile() {
             Profile::Claude | Profile::Codex => b"\x1b",
             Profile::Other => b"\x03",
         };
+        self.can_be_typed(key)?;
+        match self.cancel() {
+            Cancel::Idle => return Ok(Key::Idle),
+            Cancel::Already => return Ok(Key::Already),
+            Cancel::Press => {}
+        }
         self.type_for_caller(key)?;
-        self.tell_action("interrupt", peer);
-        Ok(Answer::Now(Body::Ack(Ack {})))
+        // Where a human's draft stands, the line is theirs.
+        let put_back = if self.desk.has_draft() { PutBack::Note } else { PutBack::Remove };
+        self.note_cancel(put_back);
+        Ok(Key::Pressed)
     }
 
     fn inject(&mut self, bytes: &[u8], peer: Peer) -> Answered {
         self.type_for_caller(bytes)?;
+        if keys::may_cancel(bytes) || self.activity.waits_for_human() {
+            self.note_cancel(PutBack::Leave);
+        }
         let event = LogEvent::new(Name::Inject)
             .with("count", bytes.len())
             .with("uid", peer.uid)
@@ -207,6 +265,9 @@ impl Supervisor {
         if self.ending.as_ref().is_some_and(|e| !graceful || e.flush_until.is_none()) {
             self.hurry_the_end();
         }
+        if let (Charge::Run(session), false) = (&mut self.charge, already) {
+            session.record.stop_asked = true;
+        }
         match (graceful, already) {
             (true, true) => Ok(Answer::Now(body)),
             (true, false) => {
@@ -219,4 +280,12 @@ impl Supervisor {
             }
         }
     }
+}
+
+pub(super) fn action(what: &str, peer: Peer) -> LogEvent {
+    LogEvent::new(Name::UserAction)
+        .with("action", what)
+        .with("by", "caller")
+        .with("uid", peer.uid)
+        .with("pid", peer.pid)
 }

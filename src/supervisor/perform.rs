@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use serde_json::json;
 
 use super::agent::{Agent, Launch, LaunchError};
@@ -11,13 +12,15 @@ use super::helper::{self, Kind};
 use super::record::{self, Facts};
 use super::settings::Io;
 use super::sweep::Scope;
-use super::{Charge, Ending, Supervisor, now};
+use super::{Charge, Ending, Supervisor, leftovers, now};
 use crate::log::{Event as LogEvent, Log, Name, Redactor};
 use crate::os::random;
+use crate::os::spawn::{SpawnError, SpawnStep};
 use crate::os::{procfs, signals};
 use crate::policy::crash::{Class, HaltReason};
-use crate::policy::life::{Effect, Event, Next, Phase};
+use crate::policy::life::{Effect, Event, Next, Phase, Then};
 use crate::policy::stop::Order;
+use crate::policy::tree;
 use crate::session::program::{self, NotRunnable};
 use crate::session::{self, Profile, Refusal, Start, Wish};
 
@@ -27,7 +30,7 @@ const FLUSH_AT_LEAST: Duration = Duration::from_millis(200);
 impl Supervisor {
     pub(super) fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Leftovers(order) => self.end_leftovers(order),
+            Effect::Leftovers(whose, order) => self.end_leftovers(whose, order),
             Effect::AskBeforeSpawn(next) => self.ask_before_spawn(next),
             Effect::AbandonHelper => self.abandon_helper(),
             Effect::Spawn(next) => self.spawn(next),
@@ -36,47 +39,24 @@ impl Supervisor {
                 if matches!(class, Class::Transient | Class::Flapping | Class::Fatal) {
                     self.bridge.triggers.agent_failed(now());
                 }
+                // A start that came to nothing is no news about the one before.
+                if !self.never_ran {
+                    self.recovery_after_end(class, end);
+                }
                 self.tell_exit(class, end, ran);
             }
             Effect::TellRestart { class, wait, next } => self.tell_restart(class, wait, next),
             Effect::TellContinueFailed => self.log.record(LogEvent::new(Name::ContinueFailed)),
             Effect::TellHalt(reason) => self.tell_halt(reason),
-            Effect::TellResumed => self.log.record(LogEvent::new(Name::Resumed).with("by", "operator")),
+            Effect::TellResumed => {
+                self.log.record(LogEvent::new(Name::Resumed).with("by", "operator"));
+                self.rules.book.begin_anew(self.life.restarts(), self.counting.spent.tokens.total());
+            }
             Effect::EndAgent(order) => self.end_agent(order),
             Effect::TellStopping { timed_out } => self.tell_stopping(timed_out),
             Effect::Notify(reason) => self.notify(reason),
             Effect::Tree(order) => self.end_tree(order),
             Effect::End(code) => self.end(code),
-        }
-    }
-
-    fn end_leftovers(&mut self, order: Order) {
-        let Charge::Run(session) = &self.charge else {
-            // `init` has no session that could have left anything.
-            self.events.push_back(Event::LeftoversGone);
-            return;
-        };
-        let found = self.sweep.adopt_leftovers(&marks(&session.settings.wish));
-        if found == 0 {
-            self.events.push_back(Event::LeftoversGone);
-            return;
-        }
-        match order {
-            Order::Term => {
-                let event = LogEvent::new(Name::LeftoversEnded).with("count", found).with("signal", "TERM");
-                self.log.record(event);
-                self.sweep.term_strangers();
-            }
-            Order::KillAll => {
-                let event = LogEvent::new(Name::LeftoversEnded).with("count", found).with("signal", "KILL");
-                self.log.record(event);
-                self.sweep.kill_strangers();
-            }
-            Order::KillAgent => {}
-            Order::GiveUp => {
-                let survivors = self.sweep.living_strangers();
-                self.tell_survivors(survivors);
-            }
         }
     }
 
@@ -110,9 +90,9 @@ impl Supervisor {
         let told = json!({
             "event": "halted",
             "session": settings.wish.session.id,
-            "reason": reason.to_string(),
+            "reason": self.node.as_ref().map_or_else(|| reason.to_string(), |node| node.reason()),
             "last_exit": self.life.last_code(),
-            "restart_count": self.life.restarts(),
+            "restart_count": self.restarts(),
         });
         match helper::start(Kind::Notify, &settings.halt_notify, &told, &settings.wish.started_in) {
             Ok(helper) => self.helpers.push(helper),
@@ -124,18 +104,23 @@ impl Supervisor {
     }
 
     fn abandon_helper(&mut self) {
-        for helper in self.helpers.extract_if(.., |helper| helper.kind != Kind::Call) {
+        for helper in
+            self.helpers.extract_if(.., |helper| matches!(helper.kind, Kind::BeforeSpawn | Kind::Notify))
+        {
             if helper.kind == Kind::BeforeSpawn {
                 self.never_ran = true;
                 self.tally.count_spawn_failure("before_spawn took too long");
             }
             self.console.tell("a helper command took too long and is ended");
             let _ = signals::send_group(helper.pid, libc::SIGKILL);
-            self.failed_children.insert(helper.pid);
+            self.failed_children.push(helper.pid);
         }
     }
 
     fn spawn(&mut self, next: Next) {
+        if self.node.is_some() {
+            return self.begin_tree();
+        }
         let launched = match &self.charge {
             Charge::Run(_) => self.spawn_session(next),
             Charge::Init(settings) => launch_init(&settings.command),
@@ -153,6 +138,12 @@ impl Supervisor {
 
     fn spawn_session(&mut self, next: Next) -> Result<Agent, Failed> {
         let size = self.wanted_size();
+        // Whoever came since we last looked may have come in a wait that nothing interrupted.
+        self.footing.look();
+        self.keep_footing();
+        if let Some(why) = self.taken_by_another() {
+            return Err(Failed { code: 78, step: "session", why: why.to_owned() });
+        }
         let first_words = self.bridge.triggers.prompt().filter(|_| next == Next::Anew);
         let Charge::Run(session) = &mut self.charge else { return Err(Failed::own("charge", "no session")) };
         let settings = &session.settings;
@@ -166,7 +157,10 @@ impl Supervisor {
             Some(words) => session::plan_anew(wish, words, &new_id),
             None => session::plan(wish, start, conversation, &new_id),
         };
-        let mut plan = settle(&settings.wish)?;
+        let mut plan = match session.first.take().filter(|_| first_words.is_none()) {
+            Some(plan) => plan,
+            None => settle(&settings.wish)?,
+        };
         if let Some((path, text)) = &plan.hooks.file
             && let Err(error) = record::replace(path, text.as_bytes())
         {
@@ -187,6 +181,7 @@ impl Supervisor {
         let env: Vec<(OsString, OsString)> =
             plan.env.vars.iter().map(|v| (v.name.clone(), v.value.clone())).collect();
         let launch = Launch { program, argv: &plan.argv, env: Some(&env), cwd: Some(plan.cwd.value.clone()) };
+        self.watch.begins();
         let agent = match settings.io {
             Io::Pty => Agent::on_pty(&launch, size, self.console.original_modes()),
             Io::Inherit => {
@@ -216,6 +211,7 @@ impl Supervisor {
         });
         self.agent_confirms = plan.hooks.is_on;
         self.bridge.in_turn = false;
+        self.activity.began(plan.hooks.is_on, Instant::now());
         if plan.hooks.warning != self.told_hooks {
             if let Some(why) = &plan.hooks.warning {
                 self.console.tell(&format!("no hooks, so nothing that is sent will be confirmed: {why}"));
@@ -239,12 +235,23 @@ impl Supervisor {
     }
 
     fn end_tree(&mut self, order: Order) {
+        if self.node_lives() {
+            // It signals only its direct children; each ends its own tree.
+            match order {
+                Order::Term => return self.tell_tree(tree::Event::Stop),
+                Order::KillAgent => return self.tell_tree(tree::Event::Kill),
+                Order::KillAll => self.tell_tree(tree::Event::Kill),
+                Order::GiveUp => {}
+            }
+        }
         if let (Charge::Run(session), false) = (&self.charge, self.sweep.keeps_orphans()) {
             // Those of before this stop can be told by their environment alone.
-            self.sweep.adopt_leftovers(&marks(&session.settings.wish));
+            let marked = leftovers::marked(&session.settings);
+            self.sweep.adopt(marked);
         }
         match order {
             Order::Term => {
+                self.end_notices();
                 let urged = matches!(self.life.phase(), Phase::Stopping { stop, .. } if stop.is_urged());
                 // Forwarding is all that `init` does while its child lives.
                 let scope = match (&self.charge, &self.agent) {
@@ -273,6 +280,7 @@ impl Supervisor {
                 self.sweep.kill(group);
                 self.reap();
             }
+            Order::GiveUp if !procfs::is_ours() => self.tell_unseen_survivors(),
             Order::GiveUp => {
                 let survivors = self.sweep.alive();
                 self.tell_survivors(survivors);
@@ -283,15 +291,27 @@ impl Supervisor {
     fn end_agent(&mut self, order: Order) {
         // What stands still does not act on TERM.
         self.sweep.thaw();
+        let helpers = self.helper_pids();
         let Some(agent) = &mut self.agent else { return };
+        // Who only makes room comes back to what it left running.
+        let makes_room = matches!(self.life.phase(), Phase::Restarting { then: Then::StayAway(_), .. });
+        let (pid, group) = (agent.pid, agent.group());
         match order {
-            Order::Term => {
-                let (pid, group) = (agent.pid, agent.group());
-                self.sweep.term(Scope::Under(pid), group);
+            Order::Term if makes_room => self.sweep.term(Scope::Under(pid), group),
+            Order::Term => self.sweep.term(Scope::AllBut(&helpers), group),
+            Order::KillAgent | Order::KillAll => {
+                if !makes_room {
+                    self.sweep.kill_all_but(&helpers, group);
+                }
+                agent.kill();
             }
-            Order::KillAgent | Order::KillAll => agent.kill(),
             Order::GiveUp => {}
         }
+    }
+
+    /// What agentsup itself runs beside the agent.
+    pub(super) fn helper_pids(&self) -> Vec<i32> {
+        self.helpers.iter().map(|helper| helper.pid).collect()
     }
 
     fn end(&mut self, code: u8) {
@@ -350,21 +370,29 @@ impl From<LaunchError> for Failed {
                 "pty",
                 &format!("no terminal for the agent: {error} (is /dev/pts mounted? --io inherit needs none)"),
             ),
-            LaunchError::Spawn(error) => Failed {
-                code: error.exit_code(),
-                step: error.step.name(),
-                why: error.errno.desc().to_lowercase(),
-            },
+            LaunchError::Spawn(error) => {
+                Failed { code: error.exit_code(), step: error.step.name(), why: in_words(&error) }
+            }
         }
     }
 }
 
-/// What the environment of everything that this session starts holds, and of nothing else.
-fn marks(wish: &Wish) -> [OsString; 2] {
-    [
-        procfs::variable("AGENT_DOC_SESSION", wish.session.id.as_ref()),
-        procfs::variable("AGENTSUP_SOCKET", wish.socket.as_os_str()),
-    ]
+/// What only the kernel finds out; and what to do about it, where its own words do not tell.
+pub(super) fn in_words(error: &SpawnError) -> String {
+    let why = error.errno.desc().to_lowercase();
+    let what_now = match (error.step, error.errno) {
+        // The program was there a moment ago.
+        (SpawnStep::Exec, Errno::ENOENT) => {
+            "the program is there, and its loader is not: install the C library that it was built for, or a \
+             static build of it"
+        }
+        (SpawnStep::Exec, Errno::ENOEXEC) => {
+            "no program of this machine's: install one that is, or begin a script with #! and its interpreter"
+        }
+        (SpawnStep::Exec, Errno::E2BIG) => "shorten the arguments, or drop some of the environment",
+        _ => return why,
+    };
+    format!("{why}: {what_now}")
 }
 
 fn launch_init(command: &[OsString]) -> Result<Agent, Failed> {

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::buffer::PIECE;
 use super::console::Typed;
 use super::helper::{Helper, Kind};
 use super::keys::{self, Choice};
+use super::perform;
 use super::settings::Io;
 use super::suspend::Suspending;
 use super::typing::Hand;
@@ -37,7 +39,7 @@ impl Supervisor {
     pub(super) fn on_signal(&mut self, arrived: Arrived) {
         let run = matches!(self.charge, Charge::Run(_));
         match arrived.signal {
-            libc::SIGCHLD => self.reap(),
+            libc::SIGCHLD => return self.reap(),
             libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP if !arrived.sent && self.puts_agent_in_front() => {
                 self.forward(arrived);
             }
@@ -55,6 +57,7 @@ impl Supervisor {
             _ if !arrived.sent && arrived.signal != libc::SIGHUP => {}
             _ => self.forward(arrived),
         }
+        self.footing.look();
     }
 
     /// A terminal key that reaches us shows that our own group is in front and the agent's is not:
@@ -74,10 +77,10 @@ impl Supervisor {
     }
 
     pub(super) fn forward(&mut self, arrived: Arrived) {
-        self.log_signal(arrived, "forward");
         if let Some(agent) = &self.agent {
             agent.signal(arrived.signal);
         }
+        self.log_signal(arrived, "forward");
     }
 
     fn log_signal(&mut self, arrived: Arrived, action: &str) {
@@ -130,8 +133,9 @@ impl Supervisor {
             // What was forked between the look and the kill.
             self.sweep.kill(None);
         }
-        if orphans > 0 {
-            self.orphans += orphans;
+        self.orphans += orphans;
+        // Under a flood of them an event that nobody hears would be a tenth of the work.
+        if orphans > 0 && self.log.is_kept() {
             let event = LogEvent::new(Name::OrphanReaped).with("count", orphans).with("pid", last);
             self.log.record(event);
         }
@@ -146,6 +150,9 @@ impl Supervisor {
             }
             return true;
         }
+        if self.on_kid_end(pid, how) {
+            return true;
+        }
         if let How::Stopped(_) = how {
             return true;
         }
@@ -154,7 +161,13 @@ impl Supervisor {
             self.on_helper_end(&helper, how);
             return true;
         }
-        self.failed_children.remove(&pid)
+        match self.failed_children.iter().position(|&failed| failed == pid) {
+            Some(at) => {
+                self.failed_children.swap_remove(at);
+                true
+            }
+            None => false,
+        }
     }
 
     fn on_helper_end(&mut self, helper: &Helper, how: How) {
@@ -162,6 +175,8 @@ impl Supervisor {
         let told = |name| LogEvent::new(name).with("pid", helper.pid).with("code", how.exit_code());
         match helper.kind {
             Kind::Call => self.on_call_ended(helper.pid, how),
+            Kind::Rule => self.on_notice_ended(helper, how),
+            Kind::Refs => self.on_refs_helper_ended(how),
             Kind::Notify => {
                 self.log.record(told(Name::Notify));
                 if !agreed {
@@ -202,6 +217,9 @@ impl Supervisor {
             self.console.restore_line_settings();
         }
         self.desk.agent_ended();
+        let spoke = self.activity.spoke();
+        self.activity.ended(Instant::now());
+        self.drop_requests();
         if agent.terminal.is_some() {
             let modes_off = self.screen.modes_off();
             self.console.tidy_screen(&modes_off, how != How::Code(0));
@@ -222,12 +240,13 @@ impl Supervisor {
         // Ctrl-C in a program that has no other idea about it is a wish to leave, not a crash.
         let typed = self.interrupt_typed.take().is_some_and(|at| at.elapsed() < INTERRUPT_PROOF);
         let asked = typed && how.exit_code() == INTERRUPTED;
-        self.events.push_back(Event::Exited(End { code: how.exit_code(), signal, oom, asked }));
+        let limit = if how == How::Code(0) || asked { None } else { self.limit_at_end() };
+        self.events.push_back(Event::Exited(End { code: how.exit_code(), signal, oom, asked, spoke, limit }));
     }
 
     fn on_none_left(&mut self) {
-        if matches!(self.life.phase(), Phase::Stopping { .. }) && self.agent.is_none() && self.sweep.is_over()
-        {
+        let is_stopping = matches!(self.life.phase(), Phase::Stopping { .. });
+        if is_stopping && self.agent.is_none() && !self.node_lives() && self.sweep.is_over() {
             self.events.push_back(Event::TreeGone);
         }
     }
@@ -237,7 +256,7 @@ impl Supervisor {
             return;
         }
         match self.life.phase() {
-            Phase::Clearing { .. } => self.events.push_back(Event::LeftoversGone),
+            Phase::Clearing { .. } => self.look_again(),
             Phase::Stopping { .. } => self.reap(),
             _ => {}
         }
@@ -253,9 +272,9 @@ impl Supervisor {
                 self.events.push_back(Event::ExecDone { ran_as });
             }
             Err(error) => {
-                self.failed_children.insert(spawning.pid);
+                self.failed_children.push(spawning.pid);
                 self.agent = None;
-                self.spawn_failed(error.exit_code(), error.step.name(), &error.errno.desc().to_lowercase());
+                self.spawn_failed(error.exit_code(), error.step.name(), &perform::in_words(&error));
             }
         }
     }
@@ -268,18 +287,23 @@ impl Supervisor {
         }
         if ready.read {
             self.read_output();
-            self.console.flush();
             self.answer_queries();
         }
     }
 
     fn read_output(&mut self) {
-        let mut buffer = [0u8; 4096];
+        let mut buffer = [0u8; PIECE];
         for _ in 0..READS {
             let terminal = self.agent.as_ref().and_then(|a| a.terminal.as_ref());
             let Some(terminal) = terminal.filter(|_| self.console.has_room()) else { return };
             match terminal.pty.read(&mut buffer) {
-                Read::Bytes(n) => self.on_output(&buffer[..n]),
+                Read::Bytes(n) => {
+                    self.on_output(&buffer[..n]);
+                    if n < buffer.len() {
+                        // There is no more by now, and asking costs as much as being told.
+                        return;
+                    }
+                }
                 Read::Nothing | Read::HungUp => return,
             }
         }
@@ -288,6 +312,7 @@ impl Supervisor {
     /// The one place that all of the agent's output goes through.
     fn on_output(&mut self, bytes: &[u8]) {
         self.tally.output_bytes += bytes.len() as u64;
+        self.footing.look_seldom();
         match &mut self.own_view {
             None => self.console.output(bytes),
             Some(view) => view.on_output(),
@@ -339,6 +364,10 @@ impl Supervisor {
             if suspends {
                 self.suspending = Some(Suspending::typed());
             }
+            return;
+        }
+        if !self.hears_keys() {
+            // Typed to an agent that ended in this turn: nobody has seen a question yet.
             return;
         }
         if let Phase::Away { .. } = self.life.phase() {

@@ -8,8 +8,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::control::json;
 use crate::session::Conversation;
+use crate::session::began::Began;
 use crate::session::transcript::Place;
+use crate::sorted::Sorted;
 
 /// Far more than a record ever holds.
 const LONGEST: u64 = 1 << 20;
@@ -28,7 +31,10 @@ pub struct Record {
     #[serde(flatten)]
     pub facts: Facts,
     pub orphans_reaped: u64,
-    pub labels: std::collections::BTreeMap<String, String>,
+    pub labels: Sorted<String, String>,
+    pub began: Began,
+    /// A caller asked this supervisor to stop, which is how its node knows that it has not failed.
+    pub stop_asked: bool,
     pub updated: u64,
 }
 
@@ -62,19 +68,37 @@ pub const ENDED: &str = "ended";
 #[serde(default)]
 pub struct Kept {
     pub conversation: Conversation,
+    /// Read by itself: an odd one must not cost the conversation.
+    began: Option<serde_json::Value>,
     phase: Option<String>,
+    supervisor_pid: Option<u32>,
+    stop_asked: bool,
 }
 
 impl Kept {
+    pub fn began(&self) -> Option<Began> {
+        json::read(self.began.as_ref()?).ok()
+    }
+
     /// It speaks of a supervisor as if that still lived. Read it as the owner of the session's lock.
     pub fn is_drift(&self) -> bool {
         self.phase.as_ref().is_some_and(|phase| phase != ENDED)
+    }
+
+    /// Whether somebody asked the supervisor with this pid to stop.
+    pub fn was_asked_to_stop(&self, pid: i32) -> bool {
+        self.stop_asked && self.supervisor_pid == u32::try_from(pid).ok()
+    }
+
+    /// Whether the last supervisor of this session came to its end, which is behind that of all it started.
+    pub fn was_orderly(&self) -> bool {
+        self.phase.as_deref() == Some(ENDED)
     }
 }
 
 /// What an earlier supervisor of this session knew; nothing when there was none.
 pub fn read(path: &Path) -> Kept {
-    let kept = read_plain(path).and_then(|text| serde_json::from_slice(&text).ok());
+    let kept = read_plain(path).and_then(|text| json::read_bytes(&text).ok());
     kept.unwrap_or_default()
 }
 

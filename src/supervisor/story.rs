@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::helper::Helper;
+use super::manager::is_child;
 use super::perform::start_name;
 use super::record::{self, RecordedExit};
 use super::settings::Io;
@@ -33,6 +34,8 @@ impl Supervisor {
             .maybe("why", self.why_fresh)
             .maybe("conversation", session.record.facts.conversation.id.as_deref());
         self.log.record(event);
+        self.begin_run();
+        self.recovery_after_spawn();
         if self.tally.spawned == 1 {
             self.manager.ready();
         }
@@ -50,6 +53,10 @@ impl Supervisor {
     }
 
     pub(super) fn tell_exit(&mut self, class: Class, end: End, ran: Duration) {
+        if self.node.is_some() {
+            // Each child's end has been told; all of them together are no agent.
+            return;
+        }
         if std::mem::take(&mut self.never_ran) {
             // A spawn that failed has been told as such; it is no exit of the agent.
             self.last_end = None;
@@ -65,7 +72,7 @@ impl Supervisor {
         if end.oom {
             self.log.record(Event::new(Name::OomKill).with("pid", self.ended_pid));
         }
-        self.tally.count_exit(class);
+        self.tally.count_exit(class, ran);
         self.last_end = Some((end, ran));
         self.record_marker(&format!("agent {}", self.last_end_in_words()));
     }
@@ -83,7 +90,16 @@ impl Supervisor {
             Io::Pty | Io::Inherit => "",
         };
         let how = self.last_end_in_words();
-        self.console.tell(&format!("agent {how}; it starts again in {}{keys}", in_words(wait)));
+        let why = match class {
+            Class::RateLimited => {
+                format!(
+                    " at a rate limit, which is waited for until {} UTC",
+                    time_of_day(now().epoch + wait.as_secs())
+                )
+            }
+            Class::Clean | Class::Transient | Class::Flapping | Class::Fatal | Class::Asked => String::new(),
+        };
+        self.console.tell(&format!("agent {how}{why}; it starts again in {}{keys}", in_words(wait)));
     }
 
     fn last_end_in_words(&self) -> String {
@@ -104,15 +120,26 @@ impl Supervisor {
 
     pub(super) fn tell_halt(&mut self, reason: HaltReason) {
         let Charge::Run(session) = &self.charge else { return };
+        if let Some(node) = &self.node {
+            let reason = node.reason();
+            self.log.record(Event::new(Name::Halted).with("reason", &reason));
+            self.console.tell(&format!("the node ends with code {}: {reason}", self.life.last_code()));
+            self.manager.refused(&reason);
+            return;
+        }
         if let HaltReason::CannotStart(_) = reason {
             // The step that failed has been told, and nothing is left to resume.
             self.log.record(Event::new(Name::Halted).with("reason", reason));
+            self.manager.refused(&self.tally.spawn_failure);
             return;
         }
-        let hint = format!(
-            "supervisor halted — run 'agentsup resume {}' to retry",
-            session.settings.wish.session.id
-        );
+        let id = &session.settings.wish.session.id;
+        // Of a node's child nobody is left to resume.
+        let again = match id.rsplit_once('.').filter(|_| is_child()) {
+            Some((node, child)) => format!("child start {child} --session {node}"),
+            None => format!("resume {id}"),
+        };
+        let hint = format!("supervisor halted — run 'agentsup {again}' to retry");
         let lines = self.last_lines(LAST_LINES).join("\n");
         let event = Event::new(Name::Halted)
             .with("reason", reason)
@@ -157,6 +184,12 @@ impl Supervisor {
         }
     }
 
+    /// The kernel says that somebody is left, and nothing says who.
+    pub(super) fn tell_unseen_survivors(&mut self) {
+        self.log.record(Event::new(Name::KillSurvived));
+        self.console.tell("left running: processes that cannot be found without /proc");
+    }
+
     pub(super) fn tell_helper_failed(&mut self, what: &str, helper: &Helper, how: How) {
         let why = match helper.spawning.outcome() {
             Err(error) => format!("it could not be run: {error}"),
@@ -181,27 +214,33 @@ impl Supervisor {
         }
     }
 
-    /// After every turn: a new phase is logged, and the record follows.
+    /// After every step: a new phase is logged. The record follows once all that is to happen now has happened:
+    /// each time it is replaced the disk has work.
     pub(super) fn show_phase(&mut self) {
-        let phase = phase_name(self.life.phase());
-        if phase == self.shown_phase {
+        let (phase, health) = (phase_name(self.life.phase()), self.health());
+        // An agent that stays away gets well under the name of the phase before.
+        if (phase, health) == (self.shown_phase, self.shown_health) {
             return;
         }
         let event = Event::new(Name::StateChanged)
             .with("from", self.shown_phase)
             .with("to", phase)
             .maybe("why", (phase == "stopping" && self.timed_out).then_some("timeout"))
-            .with("health", health_name(self.life.health()));
+            .with("health", health_name(health));
         // `shutdown` is the last line of a run.
         if phase != record::ENDED {
             self.log.record(event);
         }
-        self.shown_phase = phase;
-        self.write_record();
+        (self.shown_phase, self.shown_health) = (phase, health);
+        self.footing.look();
+        self.keep_footing();
+        self.record_due = true;
         if phase == "stopping" {
             self.manager.stopping();
         }
         self.manager.status(self.status());
+        // Now: a phase that is over within this turn was one all the same.
+        self.tell_manager();
     }
 
     /// One line for people, as `systemctl status` shows it.
@@ -212,12 +251,16 @@ impl Supervisor {
                 0 => format!("{phase}, pid {pid}"),
                 restarts => format!("{phase}, pid {pid}, restarts {restarts}"),
             },
+            (Phase::Starting { .. } | Phase::Running { .. }, None) if self.node.is_some() => {
+                let (ready, all) = self.node.as_ref().map_or((0, 0), |node| node.ready());
+                format!("{phase}, {ready} of {all} children ready")
+            }
             (Phase::Waiting { .. } | Phase::Halted | Phase::Telling { .. }, _) => {
                 format!("{phase}: agent {}", self.last_end_in_words())
             }
             _ => phase.to_owned(),
         };
-        match self.life.health() {
+        match self.health() {
             Health::Degraded => format!("{status} (degraded)"),
             Health::Healthy | Health::Halted => status,
         }
@@ -231,12 +274,18 @@ impl Supervisor {
     }
 
     pub(super) fn write_record(&mut self) {
+        self.record_due = false;
+        let (health, restarts) = (self.health(), self.restarts());
         let Charge::Run(session) = &mut self.charge else { return };
+        if self.footing.is_lost() {
+            // Another supervisor may have put its own there.
+            return;
+        }
         let record = &mut session.record;
         record.pid = self.agent.as_ref().map(|a| a.pid);
         record.phase = self.shown_phase.to_owned();
-        record.health = health_name(self.life.health()).to_owned();
-        record.restart_count = self.life.restarts();
+        record.health = health_name(health).to_owned();
+        record.restart_count = restarts;
         record.orphans_reaped = self.orphans;
         record.exits = self
             .life
@@ -286,8 +335,14 @@ fn health_name(health: Health) -> &'static str {
     }
 }
 
+/// `15:04:05`
+fn time_of_day(epoch: u64) -> String {
+    let (hours, minutes) = (epoch / 3600 % 24, epoch / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}", epoch % 60)
+}
+
 /// `350ms`, `2s`, `1.5s`, `3m 20s`.
-fn in_words(duration: Duration) -> String {
+pub(super) fn in_words(duration: Duration) -> String {
     let ms = duration.as_millis();
     match ms {
         0..1000 => format!("{ms}ms"),

@@ -1,20 +1,25 @@
 //! Whatever is typed into the agent: by the operator, by callers, and by `send`. While a text is
 //! typed all others wait, so that nothing ever comes between it and its Enter.
 
-use std::collections::BTreeMap;
+mod line;
+
 use std::time::{Duration, Instant};
 
 use super::calls::{Answer, Answered, refuse};
+use super::keys;
+use super::knowing::{PutBack, end_of};
 use super::settings::Io;
 use super::waits::ForWhat;
 use super::{Supervisor, figures};
-use crate::control::protocol::{Ack, Body, Code, Error, HookEvent, Receipt, Sent};
+use crate::control::protocol::{Body, Code, Error, Receipt, Sent};
 use crate::control::server::CallerId;
 use crate::log::{Event as LogEvent, Name};
 use crate::os::socket::Peer;
-use crate::policy::typing::{self, Effect, Ground, Job, Refusal, Typing, text};
+use crate::policy::typing::{self, Effect, Job, Refusal, Typing, text};
 use crate::screen::input::{Draft, Input};
 use crate::session::Profile;
+use crate::sorted::Sorted;
+use line::Stray;
 
 /// The longest text that is sent.
 pub const LONGEST: usize = 16 * 1024;
@@ -26,15 +31,24 @@ const SILENCE: Duration = Duration::from_secs(20);
 pub(super) struct Desk {
     typing: Typing,
     /// What follows each operator's keys. The line is one, and so is the draft.
-    inputs: BTreeMap<Hand, Input>,
+    inputs: Sorted<Hand, Input>,
     draft: Draft,
     last_key: Option<Instant>,
-    senders: BTreeMap<u64, Sender>,
+    /// How often an operator has pressed one, and how often anything was typed.
+    keys: u64,
+    typed: u64,
+    senders: Sorted<u64, Sender>,
     last_ticket: u64,
     /// Texts that came to their end in this turn.
     done: Vec<(u64, Result<Receipt, Error>)>,
     /// What others typed meanwhile, in order.
     held: Vec<Held>,
+    /// When an agent that is typed to for what it says may be, if anything waits for that.
+    opens_at: Option<Instant>,
+    /// What we typed and could not submit.
+    stray: Option<Stray>,
+    /// A text was asked for when all that could be typed in this turn had been: nothing else would wake us.
+    is_asked: bool,
 }
 
 /// Whose keys they are: a sequence that one terminal has begun is not ended by another.
@@ -57,7 +71,14 @@ enum Held {
 
 impl Desk {
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.typing.wake()
+        if self.is_asked {
+            return Some(Instant::now());
+        }
+        self.typing.wake().into_iter().chain(self.opens_at).min()
+    }
+
+    pub(super) fn has_work(&self) -> bool {
+        self.typing.has_work()
     }
 
     pub(super) fn is_typing(&self) -> bool {
@@ -68,13 +89,27 @@ impl Desk {
         self.last_key
     }
 
+    pub(super) fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    pub(super) fn typed(&self) -> u64 {
+        self.typed
+    }
+
     pub(super) fn next_ticket(&mut self) -> u64 {
         self.last_ticket += 1;
         self.last_ticket
     }
 
     pub(super) fn ask(&mut self, job: Job) -> Result<(), Refusal> {
+        self.is_asked = true;
         self.typing.ask(job, Instant::now())
+    }
+
+    /// What stands in the line is somebody's.
+    pub(super) fn take_line(&mut self) {
+        self.draft.begin();
     }
 
     pub(super) fn has_draft(&self) -> bool {
@@ -99,6 +134,7 @@ impl Desk {
     /// Of a terminal that is gone nothing stands any more.
     pub(super) fn agent_ended(&mut self) {
         self.draft.end();
+        self.stray = None;
         self.held.clear();
     }
 
@@ -147,29 +183,22 @@ impl Supervisor {
         Ok(Answer::Later(ForWhat::Sent { ticket }, None))
     }
 
-    /// What the agent tells of itself.
-    pub(super) fn hook(&mut self, event: HookEvent, prompt: Option<&str>, peer: Peer) -> Answered {
-        self.note_heartbeat();
-        if self.is_of_call(peer) {
-            self.call_says(event, prompt);
-            return Ok(Answer::Now(Body::Ack(Ack {})));
-        }
-        match event {
-            HookEvent::UserPromptSubmit => {
-                let effects = self.desk.typing.prompt_taken(prompt.unwrap_or_default());
-                self.perform_typing(effects);
-                self.trigger_prompted(prompt);
-            }
-            HookEvent::Stop => self.trigger_turn_ended(),
-            HookEvent::Other => self.agent_at_work(),
-        }
-        Ok(Answer::Now(Body::Ack(Ack {})))
+    /// The agent says which prompt it was given.
+    pub(super) fn prompt_confirmed(&mut self, prompt: &str) {
+        let effects = self.desk.typing.prompt_taken(prompt);
+        self.perform_typing(effects);
     }
 
     /// As far as it can go now.
     pub(super) fn type_on(&mut self) {
+        self.desk.is_asked = false;
         while self.desk.typing.has_work() {
+            let text = self.desk.typing.text().map(end_of);
             let effects = self.desk.typing.turn(&self.ground(), Instant::now());
+            if effects.contains(&Effect::LineSent) {
+                // Its hook may say so too; without hooks nobody will.
+                self.own_words.prompt = text;
+            }
             if effects.is_empty() {
                 break;
             }
@@ -179,32 +208,13 @@ impl Supervisor {
             for held in std::mem::take(&mut self.desk.held) {
                 match held {
                     Held::Operator(hand, bytes) => self.on_operator(hand, &bytes),
-                    Held::Caller(bytes) => self.type_into_agent(&bytes),
+                    Held::Caller(bytes) => {
+                        self.type_into_agent(&bytes);
+                        // Only now can it do anything.
+                        self.activity.delayed(Instant::now());
+                    }
                 }
             }
-        }
-    }
-
-    pub(super) fn ground(&self) -> Ground {
-        let terminal = self.agent.as_ref().filter(|a| a.spawning.is_none()).and_then(|a| a.terminal.as_ref());
-        let bracketed = self.screen.wants_bracketed_paste();
-        Ground {
-            is_running: terminal.is_some(),
-            // Those that are known have one, and switch this on with it. Until then the terminal is
-            // not theirs yet, and what is typed may be thrown away.
-            is_ready: bracketed || self.profile() == Profile::Other,
-            has_draft: self.desk.has_draft(),
-            half_typed: self.desk.inputs.values().filter_map(Input::half_typed).max(),
-            bracketed,
-            canonical: terminal.is_some_and(|t| t.pty.is_canonical()),
-            room: terminal.map_or(0, |t| t.input.room()),
-            unwritten: terminal.is_some_and(|t| !t.input.is_empty()),
-            unread: terminal.is_some_and(|t| t.has_unread()),
-            output: self.tally.output_bytes,
-            shows: match (self.profile(), self.desk.typing.text()) {
-                (Profile::Claude | Profile::Codex, Some(text)) => self.screen.line_shows(text),
-                (Profile::Claude | Profile::Codex | Profile::Other, _) => None,
-            },
         }
     }
 
@@ -214,13 +224,21 @@ impl Supervisor {
                 Effect::Write(bytes) => self.type_into_agent(&bytes),
                 Effect::LineSent => self.desk.draft.end(),
                 Effect::LineTaken => self.desk.draft.begin(),
+                Effect::Strayed(text) => {
+                    let (keys, output) = (self.desk.keys, self.tally.output_bytes);
+                    // With a draft before it, that is what stands in the line.
+                    let is_all = !self.desk.has_draft();
+                    self.desk.stray = is_all.then_some(Stray { text, keys, output });
+                    self.desk.draft.begin();
+                }
                 Effect::Done { ticket, result } => self.tell_sent(ticket, result),
             }
         }
     }
 
     fn tell_sent(&mut self, ticket: u64, result: Result<typing::Receipt, Refusal>) {
-        if self.trigger_typed(ticket, result.map(|_| ())) {
+        let is_ours = self.trigger_typed(ticket, result.map(|_| ())) || self.recovery_typed(ticket, result);
+        if is_ours {
             return;
         }
         let result = match result {
@@ -229,6 +247,9 @@ impl Supervisor {
             Ok(typing::Receipt::Confirmed) => Ok(Receipt::Confirmed),
             Err(refusal) => Err(self.refusal(refusal)),
         };
+        if self.rule_typed(ticket, &result) || self.watch_typed(ticket, &result) {
+            return;
+        }
         if let Some(Sender { peer, bytes }) = self.desk.senders.remove(&ticket) {
             let event =
                 LogEvent::new(Name::Send).with("count", bytes).with("uid", peer.uid).with("pid", peer.pid);
@@ -240,7 +261,7 @@ impl Supervisor {
         self.desk.done.push((ticket, result));
     }
 
-    fn refusal(&self, refusal: Refusal) -> Error {
+    pub(super) fn refusal(&self, refusal: Refusal) -> Error {
         let (code, message) = match refusal {
             Refusal::NotRunning => {
                 (Code::NotRunning, format!("no agent is running; the phase is `{}`", self.shown_phase))
@@ -295,6 +316,7 @@ impl Supervisor {
         let now = Instant::now();
         let Desk { inputs, draft, .. } = &mut self.desk;
         if inputs.entry(hand).or_default().feed(bytes, now, draft) {
+            self.desk.keys += 1;
             let silence = self.desk.last_key.replace(now).map(|last| now - last);
             if silence.is_none_or(|silence| silence >= SILENCE) {
                 self.log.record(LogEvent::new(Name::OperatorInput));
@@ -302,11 +324,23 @@ impl Supervisor {
             self.tally.last_key_epoch = Some(figures::epoch());
         }
         self.note_interrupt(bytes);
+        if keys::may_cancel(bytes) || self.activity.waits_for_human() {
+            self.note_cancel(PutBack::Note);
+        }
         self.type_into_agent(bytes);
     }
 
     /// All of it or nothing.
     pub(super) fn type_for_caller(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.can_be_typed(bytes)?;
+        match self.desk.is_typing() {
+            true => self.desk.held.push(Held::Caller(bytes.to_vec())),
+            false => self.type_into_agent(bytes),
+        }
+        Ok(())
+    }
+
+    pub(super) fn can_be_typed(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if self.io() == Io::Inherit {
             let message = "the agent has no terminal of its own (--io inherit), so nothing can be typed";
             return Err(Error::new(Code::NoPty, message));
@@ -318,16 +352,16 @@ impl Supervisor {
         if terminal.input.room() < bytes.len() + self.desk.held_bytes() {
             return Err(self.refusal(Refusal::InputFull));
         }
-        match self.desk.is_typing() {
-            true => self.desk.held.push(Held::Caller(bytes.to_vec())),
-            false => self.type_into_agent(bytes),
-        }
         Ok(())
     }
 
     /// By the operator, or by a caller.
     pub(super) fn type_into_agent(&mut self, bytes: &[u8]) {
         self.record_input(bytes);
+        self.desk.typed += 1;
+        if bytes.contains(&b'\r') {
+            self.note_line_sent();
+        }
         self.write_to_agent(bytes);
     }
 

@@ -5,7 +5,9 @@ use std::time::Instant;
 use super::Supervisor;
 use crate::control::protocol::{Body, Code, Error, Id, Pid, WaitFor, Waited};
 use crate::control::server::CallerId;
+use crate::policy::activity::Doing;
 use crate::policy::life::{Health, Phase};
+use crate::policy::requests::Kind;
 use crate::policy::stop::Agent;
 
 /// A request whose answer is still to come.
@@ -28,6 +30,13 @@ pub(super) enum ForWhat {
     Sent {
         ticket: u64,
     },
+    /// All that the agent has used up by now is counted.
+    Stats,
+    /// Somebody's answer to what the agent asks.
+    Answer {
+        kind: Kind,
+        id: String,
+    },
     /// A trigger that is to end.
     Trigger {
         id: String,
@@ -37,9 +46,16 @@ pub(super) enum ForWhat {
 impl Supervisor {
     /// After every turn: whoever waits for what has come gets an answer.
     pub(super) fn answer_waiting(&mut self) {
+        self.deny_overdue();
+        self.answer_who_waits();
+        self.desk.forget_answers();
+        self.drop_unasked();
+    }
+
+    fn answer_who_waits(&mut self) {
         let Some(calls) = &mut self.calls else { return };
         if calls.waiting.is_empty() {
-            return self.desk.forget_answers();
+            return;
         }
         let now = Instant::now();
         let (mut still, mut come) = (Vec::new(), Vec::new());
@@ -60,7 +76,6 @@ impl Supervisor {
             calls.answer(waiting.caller, waiting.id, waiting.method, result);
             calls.server.release(waiting.caller);
         }
-        self.desk.forget_answers();
     }
 
     /// The answer, once there is one.
@@ -78,7 +93,11 @@ impl Supervisor {
             }
             ForWhat::Spawn { .. } if self.is_leaving() => Some(self.stopping()),
             ForWhat::Spawn { .. } => None,
+            // At the very end nobody counts any more: what is known is the answer.
+            ForWhat::Stats if self.counting.is_due() && self.ending.is_none() => None,
+            ForWhat::Stats => Some(Ok(Body::Stats(Box::new(self.stats())))),
             ForWhat::Sent { ticket } => self.desk.answer(ticket),
+            ForWhat::Answer { kind, ref id } => self.answer_to_agent(kind, id),
             ForWhat::Trigger { ref id } => match self.bridge.answer(id) {
                 None if self.is_leaving() && self.bridge.triggers.awaits() != Some(id) => {
                     Some(self.stopping())
@@ -87,6 +106,7 @@ impl Supervisor {
             },
             ForWhat::State(WaitFor::Ready) => match (self.life.phase(), self.running_pid()) {
                 (Phase::Running { .. }, pid @ Some(_)) => waited(WaitFor::Ready, None, pid),
+                (Phase::Running { .. }, None) if self.node.is_some() => waited(WaitFor::Ready, None, None),
                 _ if self.is_leaving() => Some(self.stopping()),
                 _ => None,
             },
@@ -111,9 +131,13 @@ impl Supervisor {
                 Health::Healthy | Health::Degraded if self.is_leaving() => Some(self.stopping()),
                 Health::Healthy | Health::Degraded => None,
             },
-            ForWhat::State(WaitFor::Idle) => {
-                Some(Err(Error::new(Code::Unsupported, "`wait` for `idle` is not built yet")))
-            }
+            ForWhat::State(WaitFor::Idle) => match self.running_pid() {
+                pid @ Some(_) if self.activity.doing() == Doing::Idle && !self.sweep.is_frozen() => {
+                    waited(WaitFor::Idle, None, pid)
+                }
+                _ if self.is_leaving() => Some(self.stopping()),
+                _ => None,
+            },
         }
     }
 }

@@ -2,6 +2,7 @@
 //! `sys` holds every `unsafe`; the other files are the verbs by theme.
 
 mod claude;
+mod faults;
 mod files;
 mod processes;
 mod signals;
@@ -23,12 +24,13 @@ const USAGE: &str = "fake-agent VERB …
   echo-raw                         size                        paint [CODE]
   stdio-binary BYTES               env0 FILE [CODE]            fill FILE
   tui FILE [SCRIPT]                lines FILE
-  tui-deaf-once FILE SCRIPT
+  tui-deaf-once FILE SCRIPT        zombies N                   fork-bomb FILE [--deaf]
+  hog FILE                         denying ERRNO CALL,… COMMAND…
 Called by the name `claude` it is one: a `tui`, or a one-shot call with -p; see claude.rs.";
 
 fn main() {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
-    if std::env::args().next().is_some_and(|name| name.ends_with("/claude")) {
+    if std::env::args().next().is_some_and(|name| name.rsplit('/').next() == Some("claude")) {
         claude::claude(args);
     }
     let given = tui::Given::take(&mut args);
@@ -74,6 +76,11 @@ fn main() {
         ["tui", file, script] => tui::tui(file, &given, Some(script), tui::First::Heard),
         ["tui-deaf-once", file, script] => tui::tui(file, &given, Some(script), tui::First::Swallowed),
         ["lines", file] => streams::lines(file),
+        ["zombies", n] => faults::zombies(number(n)),
+        ["fork-bomb", file] => faults::fork_bomb(file, processes::Ears::Open),
+        ["fork-bomb", file, "--deaf"] => faults::fork_bomb(file, processes::Ears::Deaf),
+        ["hog", file] => faults::hog(file),
+        ["denying", errno, calls, command @ ..] => faults::denying(errno, calls, command),
         _ => {
             eprintln!("{USAGE}");
             leave(64)

@@ -12,7 +12,8 @@ use crate::{sys, tell};
 
 /// `starts` gets a line for each start: pid and arguments as JSON. `calls` gets one for each call, the
 /// text as JSON, unless there is a file `fails`; with a file `hangs` a call never ends. The transcript
-/// of the conversation is begun with its first prompt, or as claude begins it.
+/// of the conversation is begun with its first prompt, or as claude begins it. `$FAKE_SCRIPT` is run with
+/// each prompt; `$TRANSCRIPT` is its file there.
 pub fn claude(words: Vec<String>) -> ! {
     let place = PathBuf::from(std::env::var_os("FAKE_CLAUDE").expect("$FAKE_CLAUDE"));
     let add = |file: &str, line: String| {
@@ -41,10 +42,13 @@ pub fn claude(words: Vec<String>) -> ! {
     let id = after("--session-id").or(after("--resume")).expect("a conversation");
     let transcripts = PathBuf::from(std::env::var_os("HOME").expect("$HOME")).join(".claude/projects/x");
     std::fs::create_dir_all(&transcripts).expect("$HOME can be written");
-    std::fs::write(transcripts.join(format!("{id}.jsonl")), "{}\n").expect("a transcript");
+    let transcript = transcripts.join(format!("{id}.jsonl"));
+    std::fs::write(&transcript, "{}\n").expect("a transcript");
     if let Some(prompt) = after("--") {
         given.tell_prompt(&prompt);
         add("first", format!("{}\n", json!(prompt)));
     }
-    tui::tui(place.join("record").to_str().expect("UTF-8"), &given, None, First::Heard);
+    let script = std::env::var("FAKE_SCRIPT").ok();
+    let script = script.map(|script| format!("TRANSCRIPT='{}'; {script}", transcript.display()));
+    tui::tui(place.join("record").to_str().expect("UTF-8"), &given, script.as_deref(), First::Heard);
 }

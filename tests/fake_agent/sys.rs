@@ -19,6 +19,16 @@ pub fn fork() -> Side {
     }
 }
 
+/// The same where a limit may refuse it.
+pub fn try_fork() -> Option<Side> {
+    // SAFETY: one thread: no lock can be held by another one.
+    match unsafe { libc::fork() } {
+        0 => Some(Side::Child),
+        pid if pid > 0 => Some(Side::Parent(pid)),
+        _ => None,
+    }
+}
+
 /// A grandchild whose parent is already gone. Returns in the grandchild as `Child` and in the
 /// caller, after the one between has been waited for, as `Parent` of nobody.
 pub fn fork_orphan() -> Side {
@@ -168,4 +178,33 @@ pub fn adopt(fd: RawFd) -> std::fs::File {
     // SAFETY: the caller names an open descriptor that nothing else closes; the file is never dropped
     // by callers before they exit.
     unsafe { std::fs::File::from_raw_fd(fd) }
+}
+
+/// From here on, in whatever is executed too, these system calls fail with `errno` and do nothing.
+pub fn deny(calls: &[libc::c_long], errno: i32) {
+    // The offset of the number in what the kernel shows to a filter.
+    const NUMBER: u32 = 0;
+    let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let answer = |k| step(libc::BPF_RET | libc::BPF_K, 0, 0, k);
+    let mut filter = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, NUMBER)];
+    for call in calls {
+        filter.push(step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, *call as u32));
+        filter.push(answer(libc::SECCOMP_RET_ERRNO | errno as u32));
+    }
+    filter.push(answer(libc::SECCOMP_RET_ALLOW));
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the program and its steps outlive the call.
+    let done = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+    };
+    assert_eq!(done, 0, "seccomp: {}", std::io::Error::last_os_error());
+}
+
+/// Whether a system call that a filter may deny is denied.
+pub fn is_denied(call: libc::c_long) -> bool {
+    // SAFETY: all of those asked for take these numbers as no descriptor and no process.
+    let got = unsafe { libc::syscall(call, -1, 0, 0, 0, 0, 0) };
+    let errno = std::io::Error::last_os_error().raw_os_error();
+    got == -1 && matches!(errno, Some(libc::ENOSYS | libc::EPERM))
 }

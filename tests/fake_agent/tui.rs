@@ -68,8 +68,10 @@ pub enum First {
 
 struct Tui<'a> {
     line: Vec<u8>,
+    /// The last one.
+    prompt: Vec<u8>,
     swallows: bool,
-    /// Run with each prompt, for a shell; `$TRIGGER_ID` is the trigger's in it.
+    /// Run with each prompt, for a shell; `$TRIGGER_ID` is the trigger's in it, `$PROMPT` all of it.
     script: Option<String>,
     in_paste: bool,
     last_text: Option<Instant>,
@@ -84,6 +86,7 @@ pub fn tui(file: &str, given: &Given, script: Option<&str>, first: First) -> ! {
     let record = OpenOptions::new().create(true).append(true).open(file).expect("the record");
     let mut tui = Tui {
         line: Vec::new(),
+        prompt: Vec::new(),
         swallows: first == First::Swallowed,
         script: script.map(str::to_owned),
         in_paste: false,
@@ -103,6 +106,10 @@ pub fn tui(file: &str, given: &Given, script: Option<&str>, first: First) -> ! {
             sys::exit_now(9);
         }
         tui.note("READ", &format!("{} ", tui.began.elapsed().as_millis()), &buffer[..n]);
+        if buffer[..n] == *b"\x1b" {
+            tui.escape();
+            continue;
+        }
         rest.extend_from_slice(&buffer[..n]);
         tui.take(&mut rest);
         tell(&format!("\r\x1b[K> {}", String::from_utf8_lossy(&tui.line).replace('\n', "\r\n  ")));
@@ -153,8 +160,19 @@ impl Tui<'_> {
         }
     }
 
+    /// Cancels the turn, which its spinner tells of; with a file `puts_back` in `$FAKE_CLAUDE` the prompt
+    /// is in the line again.
+    fn escape(&mut self) {
+        let place = std::env::var("FAKE_CLAUDE").unwrap_or_default();
+        if std::path::Path::new(&place).join("puts_back").exists() {
+            self.line.clone_from(&self.prompt);
+        }
+        tell(&format!("\x1b[2J\x1b[HESCAPED\r\n> {}", String::from_utf8_lossy(&self.line)));
+    }
+
     fn submit(&mut self) {
         let prompt = std::mem::take(&mut self.line);
+        self.prompt.clone_from(&prompt);
         self.given.tell_prompt(&String::from_utf8_lossy(&prompt));
         self.note("PROMPT", "", &prompt);
         tell("\r\nOK\r\n");
@@ -162,7 +180,12 @@ impl Tui<'_> {
             let text = String::from_utf8_lossy(&prompt).into_owned();
             let id = text.split(['=', ' ']).nth(2).unwrap_or_default().to_owned();
             let mut shell = Command::new("sh");
-            let _ = shell.args(["-c", script]).env("TRIGGER_ID", id).stdin(Stdio::null()).status();
+            let _ = shell
+                .args(["-c", script])
+                .env("TRIGGER_ID", id)
+                .env("PROMPT", &text)
+                .stdin(Stdio::null())
+                .status();
         }
     }
 }

@@ -28,6 +28,16 @@ pub fn claude(lab: &Lab, config: &str) -> Launch {
     launch(lab, config, &[FAKE, "tui", &lab.text("record")]).with(["--agent", "claude"])
 }
 
+/// A claude of the fake kind with a conversation to go on with, that runs `script` with each prompt.
+pub fn talking_claude(lab: &Lab, config: &str, script: &str) -> Launch {
+    lab.dir("bin");
+    let (program, home) = (lab.path("bin/claude"), lab.text(""));
+    let _ = std::os::unix::fs::symlink(FAKE, &program);
+    let set = [("FAKE_CLAUDE", home.as_str()), ("HOME", &home), ("FAKE_SCRIPT", script)];
+    let set = set.map(|(name, value)| ["--env".to_owned(), format!("{name}={value}")]);
+    launch(lab, config, &[program.to_str().expect("UTF-8")]).with(set.iter().flatten())
+}
+
 pub fn up(launch: Launch, lab: &Lab) -> (Running, Caller) {
     let sup = launch.start();
     sup.wait_for_output("READY");

@@ -6,7 +6,10 @@
 
 pub mod bridge;
 pub mod caller;
+pub mod cgroup;
+pub mod directed;
 pub mod log;
+pub mod node;
 pub mod pattern;
 pub mod place;
 pub mod procfs;
@@ -15,6 +18,7 @@ pub mod stream;
 pub mod sys;
 pub mod talk;
 pub mod terminal;
+pub mod verbs;
 pub mod viewer;
 
 use std::path::{Path, PathBuf};

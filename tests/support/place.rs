@@ -16,13 +16,16 @@ pub enum Place {
     Nested,
     /// Below an `agentsup init` that is PID 1.
     NestedInPid1,
+    /// As a plain process, and as PID 1, with nothing at /proc.
+    PlainWithoutProc,
+    Pid1WithoutProc,
 }
 
 impl Place {
     /// The places that this machine allows. A machine that forbids namespaces is told aloud, and is
     /// a failure in ci.
     pub fn possible(wanted: &[Place]) -> Vec<Place> {
-        let needs = |place: &Place| matches!(place, Place::Pid1 | Place::NestedInPid1);
+        let needs = |place: &Place| !matches!(place, Place::Plain | Place::Nested);
         wanted.iter().copied().filter(|place| !needs(place) || namespaces_are_allowed()).collect()
     }
 
@@ -35,9 +38,17 @@ impl Place {
             Place::Pid1 => own(&unshare()),
             Place::Nested => outer,
             Place::NestedInPid1 => [own(&unshare()), outer].concat(),
+            Place::PlainWithoutProc => own_mounts(NO_PROC),
+            Place::Pid1WithoutProc => {
+                let mut words = unshare();
+                words.retain(|word| *word != "--mount-proc");
+                [own(&words), own_mounts(NO_PROC)].concat()
+            }
         }
     }
 }
+
+const NO_PROC: &str = "mount -t tmpfs none /proc && exec \"$@\"";
 
 /// `--kill-child`: a test that dies takes its namespace with it.
 fn unshare() -> Vec<&'static str> {

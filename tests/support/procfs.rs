@@ -12,6 +12,25 @@ pub struct Process {
     pub foreground: i32,
 }
 
+impl Process {
+    /// Stopped by a signal, or in a cgroup that is frozen.
+    pub fn stands(&self) -> bool {
+        let is_frozen = |dir: String| {
+            std::fs::read_to_string(dir + "/cgroup.events").is_ok_and(|events| events.contains("frozen 1"))
+        };
+        self.state == 'T' || cgroup(self.pid).is_some_and(is_frozen)
+    }
+}
+
+/// The directory of its cgroup, version 2.
+pub fn cgroup(pid: i32) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let places = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
+        .map(|root| format!("{root}{}", path.trim_end_matches('/')));
+    places.into_iter().find(|dir| std::path::Path::new(dir).join("cgroup.procs").exists())
+}
+
 fn parse(stat: &str) -> Option<Process> {
     // The name may hold spaces and brackets; the last bracket ends it.
     let (front, rest) = stat.rsplit_once(')')?;

@@ -54,6 +54,18 @@ impl Launch {
         Launch::new(verb, words(command), state_dir)
     }
 
+    /// `agentsup tree FILE`, its node the lab's session.
+    pub fn tree(lab: &Lab, file: &str) -> Launch {
+        Launch::team(lab, SESSION, file)
+    }
+
+    pub fn team(lab: &Lab, session: &str, file: &str) -> Launch {
+        let state_dir = lab.state_dir();
+        let mut verb = words(["tree", "--session", session, "--dir"]);
+        verb.push(state_dir.clone().into_os_string());
+        Launch::new(verb, words([file]), state_dir)
+    }
+
     fn new(verb: Vec<OsString>, command: Vec<OsString>, state_dir: PathBuf) -> Launch {
         Launch {
             place: Place::Plain,
@@ -224,8 +236,8 @@ impl Running {
             found.expect("just seen")
         };
         let layers = match self.place {
-            Place::Plain => 0,
-            Place::Pid1 | Place::Nested => 1,
+            Place::Plain | Place::PlainWithoutProc => 0,
+            Place::Pid1 | Place::Nested | Place::Pid1WithoutProc => 1,
             Place::NestedInPid1 => 2,
         };
         for _ in 0..layers {

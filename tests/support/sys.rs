@@ -24,8 +24,10 @@ fn poll_one(fd: i32, until: Instant) -> bool {
 }
 
 pub fn pause(time: Duration) {
-    // SAFETY: no entries: only the timeout.
-    unsafe { libc::poll(std::ptr::null_mut(), 0, time.as_millis() as i32) };
+    let time =
+        libc::timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: i64::from(time.subsec_nanos()) };
+    // SAFETY: no entries and no mask: only the timeout.
+    unsafe { libc::ppoll(std::ptr::null_mut(), 0, &time, std::ptr::null()) };
 }
 
 /// A handle on a process that stays its own even when the number is used again.

@@ -37,7 +37,11 @@ impl Talk {
     }
 
     pub fn with(more: impl Fn(Launch) -> Launch) -> Talk {
-        let lab = Lab::new();
+        Talk::of(Lab::new(), more)
+    }
+
+    /// In a directory that may hold what an earlier one left.
+    pub fn of(lab: Lab, more: impl Fn(Launch) -> Launch) -> Talk {
         let sup = more(launch(&lab)).start();
         sup.wait_for_output("READY");
         let mut caller = Caller::of(&lab);

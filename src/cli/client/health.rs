@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::state::{activity_word, health_word, phase_word};
+use super::state::{health_word, phase_word};
 use super::{Caller, Trouble, args, print_json};
+use crate::cli::explain::text::visible;
 use crate::cli::print;
 use crate::control::client::Patience;
 use crate::control::protocol::{Activity, Call, Health, Phase, State};
@@ -48,7 +49,7 @@ fn about(state: &State) -> Value {
         "pid": state.pid,
         "phase": phase_word(state.phase),
         "health": health_word(state.health),
-        "activity": activity_word(state.activity),
+        "activity": state.activity.name(),
     })
 }
 
@@ -60,6 +61,10 @@ fn judge(state: &State) -> Result<String, String> {
         }
         (Phase::Stopping | Phase::Ended, _, _) => Err("stopping".to_owned()),
         (_, _, Activity::Paused) => Err("paused; `agentsup resume` goes on".to_owned()),
+        (phase, Health::Degraded, _) if state.node.as_ref().is_some_and(|node| node.trouble.is_some()) => {
+            let trouble = state.node.as_ref().and_then(|node| node.trouble.as_deref()).unwrap_or_default();
+            Ok(format!("degraded, {}, {}", phase_word(phase), visible(trouble)))
+        }
         (phase, Health::Degraded, _) => {
             Ok(format!("degraded, {}, {} restarts", phase_word(phase), state.restart_count))
         }

@@ -1,7 +1,7 @@
 //! `agentsup ls`: the sessions of the state dir, asked all at once.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,21 +9,23 @@ use serde_json::json;
 
 use super::drift::{self, Lock, Said, Socket};
 use super::look::{Colour, Look, cut_end, cut_front, span};
+use super::ls_tree::Forest;
 use super::reach::{first_group, is_uuid};
 use super::sessions::{self, Life};
-use super::state::{activity_word, health_word, phase_word};
+use super::state::{health_word, phase_word};
 use super::{args, print_json};
-use crate::cli::args::options;
 use crate::cli::explain::text::visible;
-use crate::cli::words::{self, Word};
+use crate::cli::given::{FromGiven, Given};
+use crate::cli::words::Word;
 use crate::cli::world::World;
 use crate::cli::{Failure, asked, print, show_help};
 use crate::control::client::many::ask_all;
+use crate::control::json;
 use crate::control::protocol::{Call, State};
 use crate::session::StateDir;
 
 /// For each; they are asked at the same time.
-const PATIENCE: Duration = Duration::from_millis(500);
+pub const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A line of the table, and an element of the array.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -46,6 +48,56 @@ pub struct Row {
     code: Option<&'static str>,
 }
 
+/// For the tree.
+impl Row {
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn live(&self) -> Option<bool> {
+        self.live
+    }
+
+    pub fn pid(&self) -> Option<i32> {
+        self.pid
+    }
+
+    pub fn phase(&self) -> Option<&str> {
+        self.phase.as_deref()
+    }
+
+    pub fn health(&self) -> &str {
+        &self.health
+    }
+
+    pub fn activity(&self) -> Option<&str> {
+        self.activity.as_deref()
+    }
+
+    pub fn restarts(&self) -> Option<u64> {
+        self.restart_count
+    }
+
+    pub fn uptime(&self) -> Option<u64> {
+        self.uptime_ms
+    }
+
+    #[cfg(test)]
+    pub fn waiting(session: &str, restarts: u64) -> Row {
+        let (phase, health) = (Some("backoff".into()), "degraded".into());
+        Row { phase, health, restart_count: Some(restarts), ..Row::named(session) }
+    }
+
+    #[cfg(test)]
+    pub fn named(session: &str) -> Row {
+        Row { session: session.to_owned(), live: Some(true), phase: Some("running".into()), ..Row::default() }
+    }
+}
+
 /// What is used of `SESSION.json`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -59,12 +111,20 @@ struct Recorded {
 }
 
 pub fn ls(argv: &[OsString]) -> Result<u8, Failure> {
-    let cut = words::cut_plain("ls", &options::<args::Ls>(), argv)?;
-    if cut.help {
+    let Some(mut given) = Given::read("ls", argv)? else {
         return show_help(Some("ls"));
+    };
+    let verb = args::Ls::from_given(&mut given);
+    let dirs = dirs_for(verb.dir, verb.words)?;
+    let rows = look(&dirs)?;
+    if verb.tree {
+        let forest = Forest::ask(rows, &dirs);
+        match verb.json {
+            true => print_json(&forest.json())?,
+            false => print(&forest.text(Look::of_stdout()))?,
+        }
+        return Ok(0);
     }
-    let verb: args::Ls = words::through_argh("ls", &cut)?;
-    let rows = look(&dirs_for(verb.dir, verb.words)?)?;
     match verb.json {
         true => print_json(&json!(rows))?,
         false => print(&text(&rows, Look::of_stdout()))?,
@@ -154,7 +214,7 @@ fn said(dir: &StateDir, session: &str, socket: Socket) -> Said {
 
 fn read_record(dir: &StateDir, session: &str) -> Recorded {
     let text = sessions::read_plain(&dir.record(session)).unwrap_or_default();
-    serde_json::from_slice(&text).unwrap_or_default()
+    json::read_bytes(&text).unwrap_or_default()
 }
 
 fn recorded(dir: &StateDir, session: &str) -> Row {
@@ -183,7 +243,7 @@ fn answered(row: &mut Row, state: &State) {
     row.pid = state.pid;
     row.health = health_word(state.health).to_owned();
     row.phase = Some(phase_word(state.phase).to_owned());
-    row.activity = Some(activity_word(state.activity).to_owned());
+    row.activity = Some(state.activity.name().to_owned());
     row.restart_count = Some(state.restart_count);
     row.uptime_ms = Some(state.uptime_ms);
     row.cwd.clone_from(&state.cwd);

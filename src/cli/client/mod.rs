@@ -1,10 +1,10 @@
 //! The verbs that ask a supervisor, and those that look at the state dir. Called by `cli` with the
 //! words behind the verb; an exit code comes back. Never touches a process: it asks through
-//! `control::Client`.
+//! `control::Client`, and `commits` asks git.
 //!
 //! words → `args` → `reach` (which socket) → `verbs`, `state`, `attach`, `stream`, `transcript`, `wait`,
 //!                                            `health`
-//!                  `sessions` (what lies there) → `ls` (and `drift`), `prune`
+//!                  `sessions` (what lies there) → `ls` (and `drift`), `claims`, `commits`, `prune`
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,25 +13,31 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::args::options;
 use super::asked;
 use super::duration;
-use super::words::{self, Word};
+use super::given::{Declared, FromGiven, Given};
+use super::words::Word;
 use super::world::World;
 use super::{Failure, print, show_help};
+use crate::control::client::typed;
 use crate::control::protocol::{Call, Code};
 use crate::control::{CallError, Client};
 use crate::os::signals;
 
 pub mod args;
 mod attach;
+mod child;
+mod claims;
+mod commits;
 mod drift;
 mod health;
 mod hook;
 mod look;
 mod ls;
+mod ls_tree;
 mod prune;
 mod reach;
+mod requests;
 mod sessions;
 mod state;
 mod stream;
@@ -51,6 +57,7 @@ macro_rules! table {
         pub const VERBS: &[&str] = &[$($name,)+];
 
         /// `None` when it is no client verb.
+        #[inline(never)]
         pub fn go(verb: &str, argv: &[OsString]) -> Option<Result<u8, Failure>> {
             match verb {
                 $($name => Some($run(argv).map_err(|trouble| told(verb, argv, trouble.into()))),)+
@@ -58,9 +65,9 @@ macro_rules! table {
             }
         }
 
-        pub fn help(verb: &str) -> Option<String> {
+        pub fn declared(verb: &str) -> Option<Declared> {
             match verb {
-                $($name => Some(super::args::help_of::<args::$Verb>(&["agentsup", $name])),)+
+                $($name => Some(args::$Verb::declared()),)+
                 _ => None,
             }
         }
@@ -68,32 +75,41 @@ macro_rules! table {
 }
 
 table! {
-    "state" State |argv| asking(argv, None, state::state),
-    "pid" Pid |argv| asking(argv, None, verbs::pid),
-    "ping" Ping |argv| asking(argv, None, verbs::ping),
-    "restart" Restart |argv| asking(argv, None, verbs::restart),
-    "interrupt" Interrupt |argv| asking(argv, None, verbs::interrupt),
-    "pause" Pause |argv| asking(argv, None, verbs::pause),
-    "resume" Resume |argv| asking(argv, None, verbs::resume),
-    "stop" Stop |argv| asking(argv, None, verbs::stop),
-    "screen" Screen |argv| asking(argv, None, verbs::screen),
-    "send" Send |argv| asking(argv, Some("TEXT"), verbs::send),
-    "attach" Attach |argv| asking(argv, None, attach::attach),
-    "inject" Inject |argv| asking(argv, Some("TEXT"), verbs::inject),
-    "events" Events |argv| asking(argv, None, stream::events),
-    "logs" Logs |argv| asking(argv, None, stream::logs),
-    "transcript" Transcript |argv| asking(argv, None, transcript::transcript),
-    "wait" Wait |argv| asking(argv, None, wait::wait),
-    "health" Health |argv| asking(argv, None, health::health),
-    "stats" Stats |argv| asking(argv, None, verbs::stats),
-    "metrics" Metrics |argv| asking(argv, None, verbs::metrics),
-    "trigger" Trigger |argv| asking(argv, Some("TEXT"), trigger::trigger),
-    "triggers" Triggers |argv| asking(argv, None, trigger::triggers),
-    "ack" Ack |argv| asking(argv, Some("ID"), trigger::ack),
-    "progress" Progress |argv| asking(argv, None, trigger::progress),
-    "heartbeat" Heartbeat |argv| asking(argv, None, trigger::heartbeat),
-    "unblock" Unblock |argv| asking(argv, Some("THREAD"), trigger::unblock),
+    "state" State |argv| asking(argv, Plain::Session, state::state),
+    "pid" Pid |argv| asking(argv, Plain::Session, verbs::pid),
+    "ping" Ping |argv| asking(argv, Plain::Session, verbs::ping),
+    "restart" Restart |argv| asking(argv, Plain::Session, verbs::restart),
+    "interrupt" Interrupt |argv| asking(argv, Plain::Session, verbs::interrupt),
+    "pause" Pause |argv| asking(argv, Plain::Session, verbs::pause),
+    "resume" Resume |argv| asking(argv, Plain::Session, verbs::resume),
+    "stop" Stop |argv| asking(argv, Plain::Session, verbs::stop),
+    "screen" Screen |argv| asking(argv, Plain::Session, verbs::screen),
+    "send" Send |argv| asking(argv, Plain::SessionAnd("TEXT"), verbs::send),
+    "attach" Attach |argv| asking(argv, Plain::Session, attach::attach),
+    "inject" Inject |argv| asking(argv, Plain::SessionAnd("TEXT"), verbs::inject),
+    "events" Events |argv| asking(argv, Plain::Session, stream::events),
+    "logs" Logs |argv| asking(argv, Plain::Session, stream::logs),
+    "transcript" Transcript |argv| asking(argv, Plain::Session, transcript::transcript),
+    "wait" Wait |argv| asking(argv, Plain::Session, wait::wait),
+    "health" Health |argv| asking(argv, Plain::Session, health::health),
+    "stats" Stats |argv| asking(argv, Plain::Session, verbs::stats),
+    "metrics" Metrics |argv| asking(argv, Plain::Session, verbs::metrics),
+    "trigger" Trigger |argv| asking(argv, Plain::SessionAnd("TEXT"), trigger::trigger),
+    "triggers" Triggers |argv| asking(argv, Plain::Session, trigger::triggers),
+    "ack" Ack |argv| asking(argv, Plain::SessionAnd("ID"), trigger::ack),
+    "progress" Progress |argv| asking(argv, Plain::Session, trigger::progress),
+    "heartbeat" Heartbeat |argv| asking(argv, Plain::Session, trigger::heartbeat),
+    "permission" Permission |argv| asking(argv, Plain::Own, requests::permission),
+    "question" Question |argv| asking(argv, Plain::Own, requests::question),
+    "idle" Idle |argv| asking(argv, Plain::Session, requests::idle),
+    "done" Done |argv| asking(argv, Plain::Own, requests::done),
+    "describe" Describe |argv| asking(argv, Plain::SessionAnd("TEXT"), requests::describe),
+    "child" Child |argv| asking(argv, Plain::Own, child::child),
+    "unblock" Unblock |argv| asking(argv, Plain::SessionAnd("THREAD"), trigger::unblock),
     "hook" Hook hook::hook,
+    "claim" Claim |argv| asking(argv, Plain::SessionAnd("TICKET"), claims::claim),
+    "claims" Claims claims::claims,
+    "commits" Commits |argv| asking(argv, Plain::Session, commits::commits),
     "ls" Ls ls::ls,
     "prune" Prune prune::prune,
 }
@@ -180,19 +196,29 @@ struct Caller {
     world: World,
 }
 
-/// Reads the words of a verb, `text` for the plain one that it may have beside SESSION, and lets it act.
-fn asking<V: args::Client>(
+/// What the plain words of a verb mean.
+#[derive(Clone, Copy)]
+enum Plain {
+    Session,
+    /// SESSION may be left out, the word behind it not.
+    SessionAnd(&'static str),
+    /// All are the verb's own: only `--session` names a session.
+    Own,
+}
+
+/// Reads the words of a verb and lets it act.
+fn asking<V: FromGiven>(
     argv: &[OsString],
-    text: Option<&str>,
+    plain: Plain,
     act: fn(V, &Caller) -> Result<u8, Trouble>,
 ) -> Result<u8, Trouble> {
-    let cut = words::cut_plain(V::NAME, &options::<V>(), argv)?;
-    if cut.help {
-        return Ok(show_help(Some(V::NAME))?);
+    match Given::read(V::NAME, argv)? {
+        Some(mut given) => {
+            let verb = V::from_given(&mut given);
+            act(verb, &Caller::read(given, plain)?)
+        }
+        None => Ok(show_help(Some(V::NAME))?),
     }
-    let mut verb: V = words::through_argh(V::NAME, &cut)?;
-    let caller = Caller::read(verb.common(), text)?;
-    act(verb, &caller)
 }
 
 fn missing(word: &str) -> String {
@@ -203,11 +229,16 @@ fn missing(word: &str) -> String {
 impl Caller {
     /// The same for all verbs, and one piece of code for all of them.
     #[inline(never)]
-    fn read(common: Common, text: Option<&str>) -> Result<Caller, Failure> {
+    fn read(mut given: Given, meaning: Plain) -> Result<Caller, Failure> {
+        let common = Common::from_given(&mut given);
         signals::end_us_even_as_pid_1();
         let world = World::look()?;
         let mut plain: Vec<OsString> = common.words.into_iter().map(|Word(word)| word).collect();
-        let texts = usize::from(text.is_some());
+        let (texts, text) = match meaning {
+            Plain::Session => (0, ""),
+            Plain::SessionAnd(text) => (1, text),
+            Plain::Own => (plain.len(), ""),
+        };
         let first = match plain.len().checked_sub(texts) {
             Some(0) => None,
             Some(1) => Some(Word(plain.remove(0))),
@@ -215,7 +246,7 @@ impl Caller {
                 let word = &plain[texts + 1];
                 return Err(Failure::usage(format!("one word too many: `{}`", word.display())));
             }
-            None => return Err(Failure::usage(missing(text.unwrap_or_default()))),
+            None => return Err(Failure::usage(missing(text))),
         };
         let session = match (common.session, first) {
             (Some(_), Some(Word(word))) => {
@@ -252,24 +283,34 @@ impl Caller {
 
     /// One call that is answered at once, and its answer said.
     fn ask<B: DeserializeOwned>(&self, call: Call, show: impl Fn(&B) -> String) -> Result<u8, Trouble> {
-        let body: Value = self.connect(self.patience())?.call(call)?;
-        self.say(body, show)
+        self.ask_and(call, &|body| Ok(show(&typed(body)?)))
+    }
+
+    /// The part that is the same for all answers, and there once.
+    #[inline(never)]
+    fn ask_and(&self, call: Call, show: &Show) -> Result<u8, Trouble> {
+        let body = self.connect(self.patience())?.call(call)?;
+        self.say_by(body, show)
     }
 
     /// As JSON all that came, also what this version does not know.
     fn say<B: DeserializeOwned>(&self, body: Value, show: impl Fn(&B) -> String) -> Result<u8, Trouble> {
+        self.say_by(body, &|body| Ok(show(&typed(body)?)))
+    }
+
+    #[inline(never)]
+    fn say_by(&self, body: Value, show: &Show) -> Result<u8, Trouble> {
         if self.json {
             print_json(&body)?;
         } else {
-            print(&show(&typed(body)?))?;
+            print(&show(&body)?)?;
         }
         Ok(0)
     }
 }
 
-fn typed<B: DeserializeOwned>(body: Value) -> Result<B, CallError> {
-    serde_json::from_value(body).map_err(|why| CallError::Broken(format!("no reply to this call: {why}")))
-}
+/// An answer in words.
+type Show<'a> = dyn Fn(&Value) -> Result<String, CallError> + 'a;
 
 fn print_json(value: &Value) -> Result<(), Failure> {
     print(&format!("{value:#}\n"))

@@ -25,6 +25,29 @@ fn there(files: &[PathBuf]) -> Vec<bool> {
 }
 
 #[test]
+fn the_config_of_a_child_goes_when_neither_it_nor_its_node_lives() {
+    let dir = Dir::new();
+    let place = state_dir(&dir);
+    let config = |session: &str| place.socket(session).with_extension("toml");
+    let sessions = ["dead.a", "node.a", "dead.b", "alone"];
+    for session in sessions {
+        fs::write(config(session), "x").unwrap();
+    }
+    fs::write(config("dead.a").with_extension("toml.new"), "x").unwrap();
+    let _node = hold(&dir, "node");
+    let _child = hold(&dir, "dead.b");
+    let gone = [config("dead.a").with_extension("toml.new"), config("dead.a")];
+    let would = prune_dir(&place, Wanted { dry_run: true, ..PLAIN });
+    assert_eq!((would.len(), &would[0].removed[..]), (1, &gone[..]));
+    let pruned = prune_dir(&place, PLAIN);
+    assert_eq!((pruned.len(), pruned[0].session.as_deref()), (1, Some("dead.a")));
+    assert_eq!(pruned[0].removed, gone);
+    let left: Vec<PathBuf> = sessions.map(config).into();
+    assert_eq!(there(&left), [false, true, true, true], "a node that lives may be about to start one");
+    assert!(!place.lock("dead").exists(), "not even a lock is left");
+}
+
+#[test]
 fn the_dead_go_and_the_living_stay() {
     let dir = Dir::new();
     let place = state_dir(&dir);
@@ -42,7 +65,7 @@ fn the_dead_go_and_the_living_stay() {
     assert!(text(&would, dry).starts_with("would remove /"));
 
     let pruned = prune_dir(&place, PLAIN);
-    assert_eq!((pruned.len(), pruned[0].session.as_str(), &pruned[0].error), (1, "de.ad", &None));
+    assert_eq!((pruned.len(), pruned[0].session.as_deref(), &pruned[0].error), (1, Some("de.ad"), &None));
     assert_eq!(pruned[0].removed, dead[..4]);
     assert_eq!(there(&dead), [false, false, false, false, true, true], "logs stay");
     assert_eq!(there(&living), [true; 6]);
@@ -68,6 +91,32 @@ fn what_cannot_be_removed_is_said() {
     assert_eq!(pruned[0].removed, [place.record("s")]);
     assert!(pruned[0].error.as_ref().unwrap().contains("s.sock"));
     assert!(text(&pruned, PLAIN).contains("could not remove "));
+}
+
+#[test]
+fn claims_go_with_the_session_that_they_name_and_junk_with_nobody() {
+    let dir = Dir::new();
+    let place = state_dir(&dir);
+    fs::create_dir_all(place.claims()).unwrap();
+    let _lock = hold(&dir, "live");
+    let claim = |ticket: &str, session: &str| {
+        let path = place.claims().join(ticket);
+        let text = format!(r#"{{"ticket":"{ticket}","session":"{session}","since":5}}"#);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    // The dead one has left nothing else.
+    let files =
+        [claim("a", "live"), place.claim_new("live"), claim("b", "gone"), place.claims().join("junk")];
+    fs::write(&files[1], "").unwrap();
+    fs::write(&files[3], "{").unwrap();
+    let dry = Wanted { dry_run: true, ..PLAIN };
+    let would: Vec<PathBuf> = prune_dir(&place, dry).into_iter().flat_map(|one| one.removed).collect();
+    assert_eq!(would, files[2..]);
+    let pruned = prune_dir(&place, PLAIN);
+    assert_eq!(pruned.iter().map(|one| one.session.as_deref()).collect::<Vec<_>>(), [Some("gone"), None]);
+    assert_eq!(there(&files), [true, true, false, false]);
+    assert_eq!(prune_dir(&place, PLAIN), []);
 }
 
 /// A supervisor that starts over and over takes its lock, then makes its files: while it holds the

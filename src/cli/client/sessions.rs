@@ -1,6 +1,5 @@
 //! What lies in the state dir, and what of it lives. Looks only.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -69,7 +68,7 @@ pub fn holds(dir: &StateDir, session: &str) -> bool {
 
 /// All sessions that have left a file, in the order of their names.
 pub fn all(dir: &StateDir) -> io::Result<Vec<String>> {
-    let mut ids = BTreeSet::new();
+    let mut ids = Vec::new();
     let entries = match fs::read_dir(dir.path.join("supervisor")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
         entries => entries?,
@@ -83,7 +82,9 @@ pub fn all(dir: &StateDir) -> io::Result<Vec<String>> {
         });
         ids.extend(id.filter(|id| id::check(id).is_ok()).map(str::to_owned));
     }
-    Ok(ids.into_iter().collect())
+    ids.sort_unstable();
+    ids.dedup();
+    Ok(ids)
 }
 
 /// Those that can be asked.

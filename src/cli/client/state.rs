@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::look::{Colour, Look, ago, bytes, row, rows, span};
 use super::{Caller, Trouble, args};
 use crate::cli::explain::text::visible;
-use crate::control::protocol::{Activity, Call, Exit, Health, Phase, State};
+use crate::control::protocol::{Call, Exit, Health, Phase, State, Tree};
 
 /// How many of the last exits are shown; JSON has all.
 const SHOWN: usize = 5;
@@ -22,17 +22,21 @@ pub fn text(state: &State, look: Look) -> String {
         (Some(pid), None) => format!("pid {pid}"),
         (None, _) => "none runs".to_owned(),
     };
-    let tree = state.tree.as_ref().map(|tree| {
-        let cpu = Duration::from_millis(tree.cpu_ms).as_secs_f64();
-        format!("{} processes, {cpu:.1} s of CPU, {}", tree.processes, bytes(tree.rss_bytes))
+    let node = state.node.as_ref().map(|node| {
+        format!("{}, {} of {} children ready; `agentsup ls --tree`", node.strategy, node.ready, node.children)
     });
+    let tree = state.tree.as_ref().map(tree_text);
     let labels: Vec<String> = state.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let mut text = rows(&[("session", Some(state.session.clone()))]);
     text += &row("health", &look.paint(health_colour(state.health), health_word(state.health)));
     text += &rows(&[
         ("phase", Some(phase_word(state.phase).to_owned())),
-        ("activity", Some(activity_word(state.activity).to_owned())),
-        ("agent", Some(agent)),
+        ("activity", Some(activity(state))),
+        ("waits for", waits_for(state)),
+        ("about", state.description.clone()),
+        ("done", state.done.as_ref().map(|done| with(ago(done.at), done.text.as_deref()))),
+        ("agent", Some(agent).filter(|_| node.is_none())),
+        ("node", node),
         ("restarts", Some(state.restart_count.to_string())),
         ("last exit", state.last_exit.map(|code| code.to_string())),
         ("next", state.wake.as_ref().map(|wake| format!("{} in {}", wake.why, millis(wake.in_ms)))),
@@ -70,6 +74,26 @@ pub fn text(state: &State, look: Look) -> String {
         text.push('\n');
     }
     text
+}
+
+pub fn tree_text(tree: &Tree) -> String {
+    let cpu = Duration::from_millis(tree.cpu_ms).as_secs_f64();
+    format!("{} processes, {cpu:.1} s of CPU, {}", tree.processes, bytes(tree.rss_bytes))
+}
+
+fn activity(state: &State) -> String {
+    let name = state.activity.name();
+    match state.activity_since {
+        Some(since) => format!("{name}, since {}", ago(since)),
+        None => name.to_owned(),
+    }
+}
+
+fn waits_for(state: &State) -> Option<String> {
+    let kinds = [(state.permissions, "permission"), (state.questions, "question")];
+    let waiting = kinds.iter().filter(|(n, _)| *n > 0);
+    let words: Vec<String> = waiting.map(|(n, kind)| format!("{n} × `agentsup {kind} ls`")).collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 fn exit_line(exit: &Exit) -> String {
@@ -133,19 +157,5 @@ pub fn health_colour(health: Health) -> Option<Colour> {
         Health::Degraded => Some(Colour::Yellow),
         Health::Halted => Some(Colour::Red),
         Health::Unknown => None,
-    }
-}
-
-pub fn activity_word(activity: Activity) -> &'static str {
-    match activity {
-        Activity::Starting => "starting",
-        Activity::Working => "working",
-        Activity::Tool => "tool",
-        Activity::Idle => "idle",
-        Activity::WaitingPermission => "waiting_permission",
-        Activity::WaitingAnswer => "waiting_answer",
-        Activity::Paused => "paused",
-        Activity::Stuck => "stuck",
-        Activity::Unknown => "unknown",
     }
 }

@@ -79,7 +79,7 @@ fn line(frame: &StreamFrame) -> Option<String> {
 
 fn event_line(event: &Event) -> String {
     let mut line = format!("{:>6}  {}  {}", event.seq, utc(event.at), visible(&event.name));
-    for (key, value) in &event.fields {
+    for (key, value) in event.fields.iter() {
         let value = visible(value);
         match value.is_empty() || value.contains(' ') {
             true => line += &format!(" {}=\"{value}\"", visible(key)),

@@ -207,6 +207,10 @@ fn the_words_of_a_verb_reach_the_supervisor() {
             true => Says::Body(match call {
                 Call::Restart { .. } | Call::Resume => Body::Pid(Pid { pid: 1 }),
                 Call::Stop { .. } => Body::Stopped(crate::control::protocol::Stopped { already: false }),
+                Call::Interrupt => {
+                    let key = crate::control::protocol::Key::Pressed;
+                    Body::Interrupted(crate::control::protocol::Interrupted { key })
+                }
                 Call::Inject { bytes } => {
                     Body::Injected(crate::control::protocol::Injected { n: bytes.len() as u64 })
                 }

@@ -59,7 +59,7 @@ pub fn trigger(verb: args::Trigger, caller: &Caller) -> Result<u8, Trouble> {
     };
     if !verb.no_wait && !caller.json && std::io::stderr().is_terminal() {
         // Somebody watches: why nothing happens is said before it is waited for.
-        let now: protocol::Trigger = typed(ask(false)?)?;
+        let now: protocol::Trigger = typed(&ask(false)?)?;
         if let (TriggerState::Deferred, Some(code)) = (now.state, now.code) {
             let id = visible(&id);
             eprintln!(
@@ -69,7 +69,7 @@ pub fn trigger(verb: args::Trigger, caller: &Caller) -> Result<u8, Trouble> {
         }
     }
     let body = ask(!verb.no_wait)?;
-    let is_held_back = typed::<protocol::Trigger>(body.clone())?.state == TriggerState::Deferred;
+    let is_held_back = typed::<protocol::Trigger>(&body)?.state == TriggerState::Deferred;
     caller.say(body, line)?;
     Ok(if is_held_back { HELD_BACK } else { 0 })
 }
@@ -187,7 +187,7 @@ fn cells_of(trigger: &protocol::Trigger) -> [String; 5] {
 pub fn ack(_: args::Ack, caller: &Caller) -> Result<u8, Trouble> {
     let trigger_id = Some(only_word("ID", caller)?);
     let body = caller.connect(caller.patience())?.call(Call::Ack { trigger_id, thread: None })?;
-    let trigger: protocol::Trigger = typed(body)?;
+    let trigger: protocol::Trigger = typed(&body)?;
     let text = match trigger.state {
         TriggerState::Delivered => line(&trigger),
         _ => format!("too late, it had ended: {}", line(&trigger)),

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::look::{bytes, rows, span};
+use super::state::tree_text;
 use super::stream::number;
 use super::{Caller, SOON, Trouble, args, typed};
 use crate::cli::explain::text::visible;
@@ -15,8 +16,9 @@ use crate::cli::names::Named;
 use crate::cli::{Failure, asked};
 use crate::control::client::Patience;
 use crate::control::frame::REQUEST_MAX;
-use crate::control::protocol::{self, Call, Injected, Mode, Pong, Receipt, Sent, Stopped};
+use crate::control::protocol::{self, Call, Injected, Interrupted, Key, Mode, Pong, Receipt, Sent, Stopped};
 use crate::control::{CallError, Client};
+use crate::sorted::Sorted;
 
 /// A restart takes a whole grace, and `before_spawn` may take a minute.
 const RESTARTED: Duration = Duration::from_secs(120);
@@ -77,7 +79,14 @@ pub fn awake(caller: &Caller, patience: Duration) -> Result<Client, Trouble> {
 }
 
 pub fn interrupt(_: args::Interrupt, caller: &Caller) -> Result<u8, Trouble> {
-    caller.ask(Call::Interrupt, |_: &protocol::Ack| "interrupted\n".to_owned())
+    caller.ask(Call::Interrupt, |interrupted: &Interrupted| {
+        match interrupted.key {
+            Key::Pressed => "interrupted\n",
+            Key::Idle => "nothing to cancel: the agent is idle\n",
+            Key::Already => "interrupted already, a moment ago\n",
+        }
+        .to_owned()
+    })
 }
 
 pub fn pause(_: args::Pause, caller: &Caller) -> Result<u8, Trouble> {
@@ -149,11 +158,20 @@ pub fn stats(_: args::Stats, caller: &Caller) -> Result<u8, Trouble> {
 fn stats_text(stats: &protocol::Stats) -> String {
     let exits: Vec<String> = stats.exits.iter().map(|(class, n)| format!("{n} {class}")).collect();
     let exits = if exits.is_empty() { "none".to_owned() } else { exits.join(", ") };
+    let tools: Vec<String> = stats.tools.iter().map(|(tool, n)| format!("{n} {tool}")).collect();
     let mut text = rows(&[
         ("uptime", Some(span(Duration::from_millis(stats.uptime_ms)))),
         ("restarts", Some(stats.restarts.to_string())),
         ("exits", Some(exits)),
         ("orphans reaped", Some(stats.orphans_reaped.to_string())),
+        ("run time", Some(span(Duration::from_millis(stats.run_ms)))),
+        ("turns", Some(turns_text(stats))),
+        ("permissions", counts_text(&stats.permissions)),
+        ("questions", counts_text(&stats.questions)),
+        ("triggers", counts_text(&stats.triggers)),
+        ("tree", stats.tree.as_ref().map(tree_text)),
+        ("tokens", (stats.tokens.total > 0).then(|| tokens_text(&stats.tokens))),
+        ("tools", (!tools.is_empty()).then(|| tools.join(", "))),
         ("output", Some(bytes(stats.output_bytes))),
         ("input", Some(bytes(stats.input_bytes))),
         (
@@ -169,11 +187,29 @@ fn stats_text(stats: &protocol::Stats) -> String {
     ]);
     if !stats.calls.is_empty() {
         text += &format!("\n{:<16}{:>8}{:>9}\n", "method", "ok", "refused");
-        for (method, calls) in &stats.calls {
+        for (method, calls) in stats.calls.iter() {
             text += &format!("{:<16}{:>8}{:>9}\n", visible(method), calls.ok, calls.error);
         }
     }
     text
+}
+
+fn turns_text(stats: &protocol::Stats) -> String {
+    format!("{} ended, {} with an error; {} prompts", stats.turns, stats.failed_turns, stats.prompts)
+}
+
+/// Those that are not zero; nothing when all are.
+fn counts_text(counts: &Sorted<String, u64>) -> Option<String> {
+    let counts = counts.iter().filter(|(_, n)| **n > 0);
+    let words: Vec<String> = counts.map(|(name, n)| format!("{n} {}", visible(name))).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+fn tokens_text(tokens: &protocol::Tokens) -> String {
+    let protocol::Tokens { input, output, cache_read, cache_created, total } = tokens;
+    format!(
+        "{total}: {input} in, {output} out, {cache_read} read from the cache, {cache_created} put into it"
+    )
 }
 
 pub fn metrics(verb: args::Metrics, caller: &Caller) -> Result<u8, Trouble> {
@@ -182,7 +218,7 @@ pub fn metrics(verb: args::Metrics, caller: &Caller) -> Result<u8, Trouble> {
         return caller.ask(Call::Metrics, |metrics: &protocol::Metrics| metrics.text.clone());
     };
     let body = caller.connect(caller.patience())?.call(Call::Metrics)?;
-    let metrics: protocol::Metrics = typed(body)?;
+    let metrics: protocol::Metrics = typed(&body)?;
     replace(&file, metrics.text.as_bytes()).map_err(|error| Failure {
         code: 1,
         message: format!("--textfile {}: cannot be written: {error}", file.display()),

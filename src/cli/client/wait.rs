@@ -29,7 +29,7 @@ pub fn wait(verb: args::Wait, caller: &Caller) -> Result<u8, Trouble> {
     if caller.json {
         print_json(&body)?;
     }
-    let waited: Waited = typed(body)?;
+    let waited: Waited = typed(&body)?;
     if !caller.json {
         print(&line(&waited))?;
     }

@@ -2,38 +2,41 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
-
+use super::table::table;
 use super::value;
 use crate::cli::duration;
 use crate::policy::trigger::Numbers;
 
 /// Only what the file says; `numbers` fills in the rest.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Default)]
 pub struct Trigger {
-    #[serde(deserialize_with = "value::duration")]
     quiet: Option<Duration>,
-    #[serde(deserialize_with = "value::positive_duration")]
     max_defer: Option<Duration>,
-    #[serde(deserialize_with = "value::positive_duration")]
     ack_timeout: Option<Duration>,
-    #[serde(deserialize_with = "value::waits")]
     retry_waits: Option<Vec<Duration>>,
-    #[serde(deserialize_with = "value::trigger_bytes")]
     max_bytes: Option<usize>,
-    #[serde(deserialize_with = "value::rate")]
     rate_per_minute: Option<u32>,
-    #[serde(deserialize_with = "value::count")]
     no_progress_turns: Option<u32>,
-    #[serde(deserialize_with = "value::count")]
     identical_findings: Option<u32>,
-    #[serde(deserialize_with = "value::attempts")]
     resume_attempts: Option<u32>,
-    #[serde(deserialize_with = "value::positive_duration")]
     stale_after: Option<Duration>,
-    #[serde(deserialize_with = "value::count_within")]
     crash_shortcut: Option<(u32, Duration)>,
+}
+
+table! {
+    Trigger {
+        quiet: value::duration,
+        max_defer: value::positive_duration,
+        ack_timeout: value::positive_duration,
+        retry_waits: value::waits,
+        max_bytes: value::trigger_bytes,
+        rate_per_minute: value::rate,
+        no_progress_turns: value::count,
+        identical_findings: value::count,
+        resume_attempts: value::attempts,
+        stale_after: value::positive_duration,
+        crash_shortcut: value::count_within,
+    }
 }
 
 impl Trigger {

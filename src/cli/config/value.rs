@@ -1,12 +1,13 @@
-//! How single values of the config file are read. Errors become the words after `FILE:LINE:`.
+//! How single values of the config file are read. What is wrong becomes the words after `FILE:LINE:`.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+use toml::Spanned;
+use toml::de::DeValue;
 
+use super::table::{Complaint, Read};
 use crate::cli::asked;
 use crate::cli::duration as durations;
 use crate::cli::names::Named;
@@ -14,276 +15,292 @@ use crate::control::access::Role;
 use crate::screen::chord::Chord;
 use crate::supervisor::settings::Size;
 
-/// Nothing that reaches the kernel as a C string may hold a NUL, which TOML can write.
-fn plain<E: Error>(text: String) -> Result<String, E> {
-    if text.contains('\0') { Err(E::custom("contains a NUL character; expected text")) } else { Ok(text) }
+/// A value of the file, and where it stands.
+pub type Value<'a> = Spanned<DeValue<'a>>;
+
+pub fn wrong(at: &Value, what: impl Into<String>) -> Complaint {
+    (at.span().start, what.into())
 }
 
-pub fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    let text = plain::<D::Error>(String::deserialize(from)?)?;
-    asked::non_empty(&text).map_err(|error| D::Error::custom(error + "; expected text"))?;
+/// It is of another kind than what is expected.
+#[inline(never)]
+pub fn wrong_kind(at: &Value, expected: &str) -> Complaint {
+    let found = match at.get_ref() {
+        DeValue::String(text) => format!("string {text:?}"),
+        DeValue::Integer(number) => format!("integer `{number}`"),
+        DeValue::Float(number) => format!("floating point `{number}`"),
+        DeValue::Boolean(yes) => format!("boolean `{yes}`"),
+        DeValue::Datetime(_) => "date or time".to_owned(),
+        DeValue::Array(_) => "array".to_owned(),
+        DeValue::Table(_) => "table".to_owned(),
+    };
+    wrong(at, format!("invalid type: {found}; expected {expected}"))
+}
+
+fn out_of_range(at: &Value, number: i64, expected: &str) -> Complaint {
+    wrong(at, format!("{number} is out of range; expected {expected}"))
+}
+
+/// The value, with where it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct At<T> {
+    pub at: usize,
+    pub value: T,
+}
+
+pub fn string<'a>(from: &'a Value) -> Read<&'a str> {
+    from.get_ref().as_str().ok_or_else(|| wrong_kind(from, "a string"))
+}
+
+pub fn integer(from: &Value) -> Read<i64> {
+    let number = from.get_ref().as_integer().ok_or_else(|| wrong_kind(from, "an integer"))?;
+    i64::from_str_radix(number.as_str(), number.radix())
+        .map_err(|_| wrong(from, format!("{number} is out of range; expected an integer of 64 bits")))
+}
+
+/// Also an integer.
+fn number(from: &Value) -> Read<f64> {
+    match from.get_ref() {
+        DeValue::Integer(_) => Ok(integer(from)? as f64),
+        DeValue::Float(number) => {
+            number.as_str().parse().map_err(|_| wrong(from, format!("{number} is out of range")))
+        }
+        _ => Err(wrong_kind(from, "a number")),
+    }
+}
+
+pub fn flag(from: &Value) -> Read<Option<bool>> {
+    from.get_ref().as_bool().map(Some).ok_or_else(|| wrong_kind(from, "a boolean"))
+}
+
+pub fn list<'a, 'b>(from: &'a Value<'b>) -> Read<&'a [Value<'b>]> {
+    from.get_ref().as_array().map(|array| &array[..]).ok_or_else(|| wrong_kind(from, "an array"))
+}
+
+/// A string that `parse` reads.
+pub fn parsed<T>(from: &Value, parse: fn(&str) -> Result<T, String>) -> Read<T> {
+    parse(string(from)?).map_err(|error| wrong(from, error))
+}
+
+/// Nothing that reaches the kernel as a C string may hold a NUL, which TOML can write.
+fn plain(from: &Value) -> Read<String> {
+    match string(from)? {
+        text if text.contains('\0') => Err(wrong(from, "contains a NUL character; expected text")),
+        text => Ok(text.to_owned()),
+    }
+}
+
+pub fn text(from: &Value) -> Read<Option<String>> {
+    let text = plain(from)?;
+    asked::non_empty(&text).map_err(|error| wrong(from, error + "; expected text"))?;
     Ok(Some(text))
 }
 
-pub fn path<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+pub fn path(from: &Value) -> Read<Option<PathBuf>> {
     Ok(text(from)?.map(PathBuf::from))
 }
 
-pub fn prompt<'de, D: Deserializer<'de>>(from: D) -> Result<Option<OsString>, D::Error> {
-    Ok(Some(OsString::from(plain::<D::Error>(String::deserialize(from)?)?)))
+pub fn prompt(from: &Value) -> Read<Option<OsString>> {
+    Ok(Some(OsString::from(plain(from)?)))
 }
 
 /// Words that may be empty, as arguments may.
-pub fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    Vec::<String>::deserialize(from)?.into_iter().map(plain).collect()
+pub fn words(from: &Value) -> Read<Vec<String>> {
+    list(from)?.iter().map(plain).collect()
 }
 
-pub fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+pub fn texts(from: &Value) -> Read<Vec<String>> {
     let texts = words(from)?;
     match texts.iter().any(String::is_empty) {
-        true => Err(D::Error::custom("one of the values is empty; expected text")),
+        true => Err(wrong(from, "one of the values is empty; expected text")),
         false => Ok(texts),
     }
 }
 
 /// A program and its arguments; an empty list is none.
-pub fn command<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+pub fn command(from: &Value) -> Read<Vec<String>> {
     let words = words(from)?;
     match words.first().is_some_and(String::is_empty) {
-        true => Err(D::Error::custom("the program is an empty word; expected its name or path")),
+        true => Err(wrong(from, "the program is an empty word; expected its name or path")),
         false => Ok(words),
     }
 }
 
-pub fn labels<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, String)>, D::Error> {
+pub fn labels(from: &Value) -> Read<Vec<(String, String)>> {
     let labels = words(from)?.iter().map(|text| asked::label_from(text)).collect::<Result<_, _>>();
-    labels.and_then(asked::unique).map_err(D::Error::custom)
+    labels.and_then(asked::unique).map_err(|error| wrong(from, error))
 }
 
-pub fn variables<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(OsString, OsString)>, D::Error> {
+pub fn variables(from: &Value) -> Read<Vec<(OsString, OsString)>> {
     let variables =
         words(from)?.iter().map(|text| asked::variable(OsStr::new(text))).collect::<Result<_, _>>();
-    variables.and_then(asked::unique).map_err(D::Error::custom)
+    variables.and_then(asked::unique).map_err(|error| wrong(from, error))
 }
 
-pub fn choice<'de, D: Deserializer<'de>, T: Named>(from: D) -> Result<Option<T>, D::Error> {
-    T::parse(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
+pub fn choice<T: Named>(from: &Value) -> Read<Option<T>> {
+    parsed(from, T::parse).map(Some)
 }
 
-pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Size>, D::Error> {
-    durations::parse_size(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
+pub fn size(from: &Value) -> Read<Option<Size>> {
+    parsed(from, durations::parse_size).map(Some)
 }
 
 /// Text only: a plain 660 in TOML is decimal, and another mode.
-pub fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    asked::mode(&String::deserialize(from)?).map(Some).map_err(D::Error::custom)
+pub fn mode(from: &Value) -> Read<Option<u32>> {
+    parsed(from, asked::mode).map(Some)
 }
 
-pub fn descriptor<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i32>, D::Error> {
-    asked::descriptor(&i64::deserialize(from)?.to_string()).map(Some).map_err(D::Error::custom)
+pub fn descriptor(from: &Value) -> Read<Option<i32>> {
+    asked::descriptor(&integer(from)?.to_string()).map(Some).map_err(|error| wrong(from, error))
 }
 
 /// A name, or a number with or without quotes.
-pub fn group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    struct Group;
-
-    impl Visitor<'_> for Group {
-        type Value = String;
-
-        fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
-            out.write_str("the name or number of a group")
+pub fn group(from: &Value) -> Read<Option<String>> {
+    const EXPECTED: &str = "the name or number of a group";
+    match from.get_ref() {
+        DeValue::String(_) => {
+            let text = plain(from)?;
+            asked::non_empty(&text).map_err(|error| wrong(from, error + "; expected a group"))?;
+            Ok(Some(text))
         }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
-            let text = plain(text.to_owned())?;
-            asked::non_empty(&text).map_err(|error| E::custom(error + "; expected a group"))?;
-            Ok(text)
-        }
-
-        fn visit_i64<E: Error>(self, number: i64) -> Result<String, E> {
-            match u32::try_from(number) {
-                Ok(gid) => Ok(gid.to_string()),
-                Err(_) => Err(E::invalid_value(Unexpected::Signed(number), &self)),
-            }
-        }
+        DeValue::Integer(_) => match integer(from)? {
+            number if u32::try_from(number).is_ok() => Ok(Some(number.to_string())),
+            number => Err(wrong(from, format!("invalid value: integer `{number}`; expected {EXPECTED}"))),
+        },
+        _ => Err(wrong_kind(from, EXPECTED)),
     }
-
-    from.deserialize_any(Group).map(Some)
 }
 
 /// A caller of the socket's group can be no part of a tree, so two roles make sense.
-pub fn group_role<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Role>, D::Error> {
+pub fn group_role(from: &Value) -> Read<Option<Role>> {
     match choice(from)? {
-        Some(role @ (Role::Observer | Role::Operator)) => Ok(Some(role)),
-        Some(role @ (Role::Agent | Role::Peer)) => Err(D::Error::custom(format!(
-            "`{}` is not a choice; expected observer or operator",
-            Named::name(role)
-        ))),
-        None => Ok(None),
+        Some(role @ (Role::Agent | Role::Peer)) => Err(wrong(
+            from,
+            format!("`{}` is not a choice; expected observer or operator", Named::name(role)),
+        )),
+        role => Ok(role),
     }
-}
-
-pub fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    from.deserialize_any(DurationText(durations::parse)).map(Some)
-}
-
-pub fn positive_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    Positive::deserialize(from).map(|Positive(duration)| Some(duration))
 }
 
 /// A string, or an integer that means seconds as it does on the command line.
-struct DurationText(fn(&str) -> Result<Duration, String>);
-
-impl Visitor<'_> for DurationText {
-    type Value = Duration;
-
-    fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        out.write_str("a duration like \"8s\", \"500ms\" or 8")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
-        (self.0)(text).map_err(E::custom)
-    }
-
-    fn visit_i64<E: Error>(self, seconds: i64) -> Result<Duration, E> {
-        if seconds < 0 {
-            return Err(E::invalid_value(Unexpected::Signed(seconds), &self));
-        }
-        (self.0)(&seconds.to_string()).map_err(E::custom)
+fn time(from: &Value, parse: fn(&str) -> Result<Duration, String>) -> Read<Duration> {
+    const EXPECTED: &str = "a duration like \"8s\", \"500ms\" or 8";
+    match from.get_ref() {
+        DeValue::String(_) => parsed(from, parse),
+        DeValue::Integer(_) => match integer(from)? {
+            seconds @ 0.. => parse(&seconds.to_string()).map_err(|error| wrong(from, error)),
+            seconds => Err(wrong(from, format!("invalid value: integer `{seconds}`; expected {EXPECTED}"))),
+        },
+        _ => Err(wrong_kind(from, EXPECTED)),
     }
 }
 
-/// A duration that is not zero: with it the policy would spin or never halt.
-#[derive(Debug)]
-pub struct Positive(pub Duration);
+pub fn duration(from: &Value) -> Read<Option<Duration>> {
+    time(from, durations::parse).map(Some)
+}
 
-impl<'de> Deserialize<'de> for Positive {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Positive, D::Error> {
-        from.deserialize_any(DurationText(durations::parse_positive)).map(Positive)
-    }
+/// Not zero: with it the policy would spin or never halt.
+pub fn positive_duration(from: &Value) -> Read<Option<Duration>> {
+    time(from, durations::parse_positive).map(Some)
+}
+
+pub fn placed_duration(from: &Value) -> Read<Option<At<Duration>>> {
+    let value = time(from, durations::parse_positive)?;
+    Ok(Some(At { at: from.span().start, value }))
 }
 
 /// Waits must not shrink.
-#[derive(Debug)]
-pub struct Factor(pub f64);
-
-impl<'de> Deserialize<'de> for Factor {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Factor, D::Error> {
-        match f64::deserialize(from)? {
-            factor if factor >= 1.0 && factor.is_finite() => Ok(Factor(factor)),
-            other => Err(D::Error::custom(format!("the factor {other} is out of range; expected 1 or more"))),
-        }
+pub fn factor(from: &Value) -> Read<Option<At<f64>>> {
+    match number(from)? {
+        value if value >= 1.0 && value.is_finite() => Ok(Some(At { at: from.span().start, value })),
+        other => Err(wrong(from, format!("the factor {other} is out of range; expected 1 or more"))),
     }
 }
 
-#[derive(Debug)]
-pub struct Share(pub f64);
-
-impl<'de> Deserialize<'de> for Share {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Share, D::Error> {
-        match f64::deserialize(from)? {
-            share if (0.0..=1.0).contains(&share) => Ok(Share(share)),
-            other => Err(D::Error::custom(format!("the jitter {other} is out of range; expected 0 to 1"))),
-        }
+pub fn share(from: &Value) -> Read<Option<At<f64>>> {
+    match number(from)? {
+        value if (0.0..=1.0).contains(&value) => Ok(Some(At { at: from.span().start, value })),
+        other => Err(wrong(from, format!("the jitter {other} is out of range; expected 0 to 1"))),
     }
 }
 
-pub fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    let count = i64::deserialize(from)?;
-    match u32::try_from(count) {
-        Ok(count) if count > 0 => Ok(Some(count)),
-        _ => Err(D::Error::custom(format!("{count} is out of range; expected 1 or more"))),
+pub fn count(from: &Value) -> Read<Option<u32>> {
+    match integer(from)? {
+        count if count > 0 && u32::try_from(count).is_ok() => Ok(Some(count as u32)),
+        count => Err(out_of_range(from, count, "1 or more")),
     }
 }
 
-pub fn failure_codes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
-    let code = |code: i64| match u8::try_from(code) {
-        Ok(code) if code > 0 => Ok(code),
-        _ => Err(D::Error::custom(format!("{code} is no exit code of a failure; expected 1 to 255"))),
+pub fn failure_codes(from: &Value) -> Read<Option<Vec<u8>>> {
+    let code = |one: &Value| match integer(one)? {
+        code @ 1..=255 => Ok(code as u8),
+        code => Err(wrong(from, format!("{code} is no exit code of a failure; expected 1 to 255"))),
     };
-    Vec::<i64>::deserialize(from)?.into_iter().map(code).collect::<Result<_, _>>().map(Some)
+    list(from)?.iter().map(code).collect::<Read<_>>().map(Some)
 }
 
-pub fn log_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    let bytes = i64::deserialize(from)?;
-    match u64::try_from(bytes) {
-        Ok(bytes) if bytes >= 4096 => Ok(Some(bytes)),
-        _ => Err(D::Error::custom(format!("{bytes} bytes are out of range; expected 4096 or more"))),
+pub fn log_bytes(from: &Value) -> Read<Option<u64>> {
+    match integer(from)? {
+        bytes @ 4096.. => Ok(Some(bytes as u64)),
+        bytes => Err(wrong(from, format!("{bytes} bytes are out of range; expected 4096 or more"))),
     }
 }
 
-/// A plain duration within a list.
-struct Plain(Duration);
-
-impl<'de> Deserialize<'de> for Plain {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Plain, D::Error> {
-        from.deserialize_any(DurationText(durations::parse)).map(Plain)
-    }
-}
-
-pub fn waits<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Duration>>, D::Error> {
-    let waits: Vec<Duration> = Vec::<Plain>::deserialize(from)?.into_iter().map(|Plain(wait)| wait).collect();
+pub fn waits(from: &Value) -> Read<Option<Vec<Duration>>> {
+    let waits: Vec<Duration> =
+        list(from)?.iter().map(|wait| time(wait, durations::parse)).collect::<Read<_>>()?;
     match waits.len() {
         0..=10 => Ok(Some(waits)),
-        many => Err(D::Error::custom(format!("{many} waits are out of range; expected 10 at most"))),
+        many => Err(wrong(from, format!("{many} waits are out of range; expected 10 at most"))),
     }
 }
 
-fn within<'de, D: Deserializer<'de>>(from: D, most: u32) -> Result<u32, D::Error> {
-    let number = i64::deserialize(from)?;
-    match u32::try_from(number) {
-        Ok(number) if (1..=most).contains(&number) => Ok(number),
-        _ => Err(D::Error::custom(format!("{number} is out of range; expected 1 to {most}"))),
+fn within(from: &Value, least: i64, most: i64) -> Read<u32> {
+    match integer(from)? {
+        number if (least..=most).contains(&number) => Ok(number as u32),
+        number => Err(out_of_range(from, number, &format!("{least} to {most}"))),
     }
 }
 
 /// None at all may be meant.
-pub fn attempts<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    let number = i64::deserialize(from)?;
-    match u32::try_from(number) {
-        Ok(number) if number <= 10 => Ok(Some(number)),
-        _ => Err(D::Error::custom(format!("{number} is out of range; expected 0 to 10"))),
-    }
+pub fn attempts(from: &Value) -> Read<Option<u32>> {
+    within(from, 0, 10).map(Some)
 }
 
 /// So many within so long: `[3, "15m"]`. 0 is never.
-pub fn count_within<'de, D: Deserializer<'de>>(from: D) -> Result<Option<(u32, Duration)>, D::Error> {
-    let (count, Positive(within)) = <(i64, Positive)>::deserialize(from)?;
-    match u32::try_from(count) {
-        Ok(count) if count <= 1000 => Ok(Some((count, within))),
-        _ => Err(D::Error::custom(format!("{count} is out of range; expected 0 to 1000"))),
-    }
+pub fn count_within(from: &Value) -> Read<Option<(u32, Duration)>> {
+    let [count, time_within] = list(from)? else {
+        return Err(wrong_kind(from, "a number and a duration, like [3, \"15m\"]"));
+    };
+    Ok(Some((within(count, 0, 1000)?, time(time_within, durations::parse_positive)?)))
 }
 
-pub fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    within(from, 1000).map(Some)
+pub fn rate(from: &Value) -> Read<Option<u32>> {
+    within(from, 1, 1000).map(Some)
 }
 
 /// What is longer is a file's business; a request holds 64 KiB, and JSON may double a text.
-pub fn trigger_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
-    within(from, 16384).map(|bytes| Some(bytes as usize))
+pub fn trigger_bytes(from: &Value) -> Read<Option<usize>> {
+    within(from, 1, 16384).map(|bytes| Some(bytes as usize))
 }
 
 /// Lines of a few hundred bytes each: more would no longer be a small supervisor.
-const MOST_SCROLLBACK: usize = 100_000;
+const MOST_SCROLLBACK: i64 = 100_000;
 
-pub fn chord<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Chord>, D::Error> {
-    let text = String::deserialize(from)?;
-    let chord = Chord::parse(&text).ok_or_else(|| {
-        D::Error::custom(format!(
+pub fn chord(from: &Value) -> Read<Option<Chord>> {
+    let text = string(from)?;
+    let chord = Chord::parse(text).ok_or_else(|| {
+        wrong(from, format!(
             "`{text}` is no key to detach with; expected ctrl- and a letter, or one of \\ ] ^ _, but not h, i, j or m"
         ))
     })?;
     Ok(Some(chord))
 }
 
-pub fn scrollback<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
-    let lines = i64::deserialize(from)?;
-    match usize::try_from(lines) {
-        Ok(lines) if lines <= MOST_SCROLLBACK => Ok(Some(lines)),
-        _ => {
-            Err(D::Error::custom(format!("{lines} lines are out of range; expected 0 to {MOST_SCROLLBACK}")))
-        }
+pub fn scrollback(from: &Value) -> Read<Option<usize>> {
+    match integer(from)? {
+        lines @ 0..=MOST_SCROLLBACK => Ok(Some(lines as usize)),
+        lines => Err(wrong(from, format!("{lines} lines are out of range; expected 0 to {MOST_SCROLLBACK}"))),
     }
 }
 
@@ -296,8 +313,4 @@ pub enum Kind {
 impl Named for Kind {
     const NAMES: &'static [(&'static str, Kind)] =
         &[("fixed", Kind::Fixed), ("exponential", Kind::Exponential)];
-}
-
-pub fn backoff<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Kind>, D::Error> {
-    choice(from)
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::args::{self, Explain, Run};
 use super::ground::{ground, refused};
-use super::settings::Origin;
+use super::settings::{Origin, Origins};
 use super::words::{self, Cut};
 use super::world::World;
 use super::{Failure, print, show_help};
@@ -67,6 +67,7 @@ struct Setting {
     source: String,
 }
 
+#[inline(never)]
 pub fn explain(argv: &[OsString]) -> Result<u8, Failure> {
     let own = args::options::<Explain>();
     let all: Vec<_> = own.iter().copied().chain(args::options::<Run>()).collect();
@@ -80,7 +81,7 @@ pub fn explain(argv: &[OsString]) -> Result<u8, Failure> {
     let explain: Explain = words::through_argh("explain", &Cut { options: own, ..Cut::default() })?;
     let run = Cut { options: run, command: cut.command, help: false };
 
-    let (report, failure) = report(&run, &World::look()?)?;
+    let (report, failure) = report(&run, World::look()?)?;
     let text = match explain.json {
         true => serde_json::to_string_pretty(&report).expect("strings and lists always become JSON") + "\n",
         false => text::render(&report),
@@ -91,8 +92,8 @@ pub fn explain(argv: &[OsString]) -> Result<u8, Failure> {
 
 /// The report, and with it the reason why the command cannot be run. A refusal before that leaves
 /// nothing to report.
-fn report(run: &Cut, world: &World) -> Result<(Report, Option<Failure>), Failure> {
-    let ground = ground("explain", run, world)?;
+fn report(run: &Cut, world: World) -> Result<(Report, Option<Failure>), Failure> {
+    let ground = ground("explain", run, &world, Origins::OfAll)?;
     let state_dir = state_dir::choose(&ground.dirs).map_err(refused)?;
     let origins = ground.choices.origins.clone();
     let settings = ground.settings(state_dir, world);
@@ -195,11 +196,13 @@ fn with_file(source: &str, name: &str, origins: &[Origin]) -> String {
 }
 
 fn setting(origin: &Origin, mask: &Mask) -> Setting {
-    Setting {
-        name: origin.name.clone(),
-        value: mask.value(&origin.name, &origin.value),
-        source: origin.source.clone(),
-    }
+    // The names of settings are ours: `screen.detach_key` is no secret.
+    let is_given = ["env ", "label "].iter().any(|kind| origin.name.starts_with(kind));
+    let value = match is_given {
+        true => mask.value(&origin.name, &origin.value),
+        false => mask.text(&origin.value),
+    };
+    Setting { name: origin.name.clone(), value, source: origin.source.clone() }
 }
 
 fn variables(env: &Environment, origins: &[Origin], mask: &Mask) -> Vec<Setting> {

@@ -32,7 +32,7 @@ impl Place {
     fn report(&self, line: &[&str], env: &[(&str, &str)]) -> Result<(Report, Option<Failure>), Failure> {
         let line: Vec<OsString> = line.iter().map(OsString::from).collect();
         let cut = words::cut("run", &args::options::<Run>(), &line)?;
-        report(&cut, &self.world(env))
+        report(&cut, self.world(env))
     }
 }
 
@@ -83,6 +83,7 @@ fn secrets_are_masked_wherever_they_stand() {
     assert_eq!(find(&report.env, "MY_KEY"), ("***", "--env"));
     assert_eq!(report.fresh, ["sh", "-c", "curl -H ***"]);
     assert_eq!(find(&report.settings, "label a"), ("***", "flag"));
+    assert_eq!(find(&report.settings, "screen.detach_key").0, "ctrl-\\");
     for text in [text::render(&report), serde_json::to_string(&report).unwrap()] {
         assert!(!text.contains("hunter2") && !text.contains("tiny4"), "{text}");
     }

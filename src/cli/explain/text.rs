@@ -88,9 +88,10 @@ fn list(out: &mut String, words: &[String]) {
     out.push('\n');
 }
 
-/// A value may hold what would move the reader's cursor; it is shown escaped instead.
+/// A value may hold what would move the reader's cursor, or turn the text around it; it is shown escaped instead.
 pub fn visible(text: &str) -> String {
-    let escape = |c: char| match c.is_control() {
+    let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let escape = |c: char| match c.is_control() || turns(c) {
         true => c.escape_default().to_string(),
         false => c.to_string(),
     };

@@ -13,7 +13,7 @@ pub fn settled(line: &str, file: Option<&str>, stdin: Stdin) -> Result<Choices, 
     let cut = words::cut("run", &args::options::<args::Run>(), &line)?;
     let flags = asked::from_flags(words::through_argh("run", &cut)?)?;
     let config = file.map(|text| config::parse(Path::new("a.toml"), text)).transpose()?;
-    settle(cut.command, flags, config, &world(stdin))
+    settle(cut.command, flags, config, &world(stdin), Origins::OfAll)
 }
 
 pub fn source<'a>(choices: &'a Choices, name: &str) -> (&'a str, &'a str) {

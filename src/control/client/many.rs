@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::super::frame::{Decoder, Frame, Framing};
-use super::super::protocol::{Call, Code, Error, Reply, Request};
-use super::{CHUNK, CallError, in_words};
+use super::super::protocol::{Call, Code, Error, Request, reply};
+use super::{CHUNK, CallError, in_words, no_reply, typed};
 use crate::os::poll::{Sources, Want};
 use crate::os::socket;
 
@@ -27,7 +28,10 @@ pub fn ask_all<B: DeserializeOwned>(
 ) -> Vec<Result<B, CallError>> {
     let request = Request { id: None, call: call.clone() };
     match request.to_frame(Framing::LengthPrefixed) {
-        Ok(frame) => paths.chunks(AT_ONCE).flat_map(|batch| ask_batch(batch, &frame, patience)).collect(),
+        Ok(frame) => {
+            let bodies = paths.chunks(AT_ONCE).flat_map(|batch| ask_batch(batch, &frame, patience));
+            bodies.map(|body| typed(&body?)).collect()
+        }
         Err(error) => {
             let refused = CallError::Refused(Error::new(Code::TooLarge, error.to_string()));
             paths.iter().map(|_| Err(refused.clone())).collect()
@@ -35,12 +39,8 @@ pub fn ask_all<B: DeserializeOwned>(
     }
 }
 
-fn ask_batch<B: DeserializeOwned>(
-    paths: &[PathBuf],
-    request: &[u8],
-    patience: Duration,
-) -> Vec<Result<B, CallError>> {
-    let mut asked: Vec<Asked<B>> = paths.iter().map(|path| Asked::begin(path, request)).collect();
+fn ask_batch(paths: &[PathBuf], request: &[u8], patience: Duration) -> Vec<Result<Value, CallError>> {
+    let mut asked: Vec<Asked> = paths.iter().map(|path| Asked::begin(path, request)).collect();
     let deadline = Instant::now() + patience;
     let mut sources = Sources::new();
     loop {
@@ -62,9 +62,9 @@ fn ask_batch<B: DeserializeOwned>(
     asked.into_iter().map(|one| one.end(patience)).collect()
 }
 
-enum Asked<B> {
+enum Asked {
     Open(Open),
-    Done(Result<B, CallError>),
+    Done(Result<Value, CallError>),
 }
 
 struct Open {
@@ -74,8 +74,8 @@ struct Open {
     decoder: Decoder,
 }
 
-impl<B: DeserializeOwned> Asked<B> {
-    fn begin(path: &Path, request: &[u8]) -> Asked<B> {
+impl Asked {
+    fn begin(path: &Path, request: &[u8]) -> Asked {
         let connected = socket::connect_to(path, TO_CONNECT)
             .and_then(|stream| stream.set_nonblocking(true).map(|()| stream));
         match connected {
@@ -100,7 +100,7 @@ impl<B: DeserializeOwned> Asked<B> {
         }
     }
 
-    fn end(self, patience: Duration) -> Result<B, CallError> {
+    fn end(self, patience: Duration) -> Result<Value, CallError> {
         match self {
             Asked::Done(result) => result,
             Asked::Open(open) if open.unsent.is_empty() => {
@@ -121,7 +121,7 @@ impl Open {
     }
 
     /// As far as it goes now; the result once there is one.
-    fn go_on<B: DeserializeOwned>(&mut self) -> Option<Result<B, CallError>> {
+    fn go_on(&mut self) -> Option<Result<Value, CallError>> {
         while !self.unsent.is_empty() {
             match self.stream.write(&self.unsent) {
                 Ok(n) => drop(self.unsent.drain(..n)),
@@ -142,9 +142,9 @@ impl Open {
             }
             match self.decoder.next() {
                 Ok(Some(Frame::Json(json))) => {
-                    return Some(match Reply::<B>::parse(&json) {
+                    return Some(match reply::untyped(&json) {
                         Ok(reply) => reply.result.map_err(CallError::Refused),
-                        Err(why) => Err(CallError::Broken(format!("no reply to this call: {why}"))),
+                        Err(why) => Err(no_reply(why)),
                     });
                 }
                 Ok(Some(Frame::Raw(_)) | None) => {}

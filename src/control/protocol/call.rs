@@ -1,9 +1,11 @@
 //! What a caller can ask for.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::params::Params;
-use super::{Code, Error};
+use super::{Code, Error, Hook};
+use crate::sorted::Sorted;
 
 /// How a restart treats the conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,25 +23,12 @@ pub enum Mode {
 pub enum WaitFor {
     /// An agent runs: its exec succeeded.
     Ready,
-    /// The agent has nothing to do. `UNSUPPORTED` so far.
+    /// The agent has nothing to do, as far as it says.
     Idle,
     /// No agent runs, and none is being started.
     Exit,
     /// The supervisor has given up on the agent.
     Halted,
-}
-
-/// What an agent tells of itself through `agentsup hook`, by the agent's own names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum HookEvent {
-    /// It was given a prompt.
-    UserPromptSubmit,
-    /// Its turn has ended.
-    Stop,
-    /// Anything else: it lives.
-    #[serde(other)]
-    Other,
 }
 
 pub const LINES_BY_DEFAULT: u32 = 100;
@@ -82,12 +71,69 @@ pub enum Call {
         #[serde(default)]
         force: bool,
     },
-    Hook {
-        #[cfg_attr(feature = "schema", schemars(with = "String"))]
-        event: HookEvent,
-        /// The agent's own: the prompt that it was given.
+    Hook(Hook),
+    /// Answered when somebody has, or the time for that is over.
+    #[serde(rename = "permission.request")]
+    PermissionRequest {
+        tool: String,
+        /// What it is to be used on.
+        #[serde(default)]
+        input: Value,
+        /// The same again, while it waits, is the same request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        prompt: Option<String>,
+        key: Option<String>,
+    },
+    #[serde(rename = "permission.respond")]
+    PermissionRespond {
+        /// Absent: the only one that waits.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request_id: Option<String>,
+        allow: bool,
+        /// For the agent: why not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    #[serde(rename = "permission.list")]
+    PermissionList,
+    /// Answered when somebody has, or the time for that is over.
+    #[serde(rename = "question.request")]
+    QuestionRequest {
+        text: String,
+        /// Only one of these will do. Empty: anything.
+        #[serde(default)]
+        choices: Vec<String>,
+        /// The same again, while it waits, is the same request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+    },
+    #[serde(rename = "question.respond")]
+    QuestionRespond {
+        /// Absent: the only one that waits.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request_id: Option<String>,
+        answer: String,
+    },
+    #[serde(rename = "question.list")]
+    QuestionList,
+    /// By the agent: it has nothing to do.
+    Idle,
+    /// By the agent: what it was started for is done.
+    Done {
+        /// The outcome, in a few words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+    },
+    /// By the agent: what it is about, in a few words.
+    Describe {
+        text: String,
+    },
+    /// The ticket is to be this session's own.
+    Claim {
+        /// One line of text.
+        ticket: String,
+        /// It is to be nobody's again.
+        #[serde(default)]
+        release: bool,
     },
     Trigger {
         thread: String,
@@ -208,6 +254,42 @@ pub enum Call {
     },
     Stats,
     Metrics,
+    /// Of a node: its children, and where each is.
+    Tree,
+    /// Of a pool: one more.
+    #[serde(rename = "child.add")]
+    ChildAdd {
+        /// Absent: the template's id with the next number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        /// For its first start, as `--prompt`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<String>,
+        /// Set in its agent's environment, as `--env`.
+        #[serde(default)]
+        env: Sorted<String, String>,
+        /// Further arguments of its command.
+        #[serde(default)]
+        args: Vec<String>,
+    },
+    /// Of a pool: ended, and forgotten.
+    #[serde(rename = "child.remove")]
+    ChildRemove {
+        id: String,
+    },
+    #[serde(rename = "child.start")]
+    ChildStart {
+        id: String,
+    },
+    /// It stays away until it is started.
+    #[serde(rename = "child.stop")]
+    ChildStop {
+        id: String,
+    },
+    #[serde(rename = "child.restart")]
+    ChildRestart {
+        id: String,
+    },
 }
 
 /// The defaults as the schema shows them; [`Call::of`] uses them too.
@@ -220,7 +302,7 @@ fn lines_by_default() -> u32 {
 }
 
 /// Every method there is in [`Call`].
-pub const METHODS: [&str; 29] = [
+pub const METHODS: [&str; 45] = [
     "ping",
     "state",
     "pid",
@@ -231,6 +313,16 @@ pub const METHODS: [&str; 29] = [
     "inject",
     "send",
     "hook",
+    "permission.request",
+    "permission.respond",
+    "permission.list",
+    "question.request",
+    "question.respond",
+    "question.list",
+    "idle",
+    "done",
+    "describe",
+    "claim",
     "trigger",
     "trigger.status",
     "trigger.list",
@@ -250,29 +342,17 @@ pub const METHODS: [&str; 29] = [
     "wait",
     "stats",
     "metrics",
+    "tree",
+    "child.add",
+    "child.remove",
+    "child.start",
+    "child.stop",
+    "child.restart",
 ];
 
 /// Names that are taken, for methods that this version has not got: `UNSUPPORTED`, so that a client
 /// can tell an old supervisor from a typing error.
-pub const UNBUILT: [&str; 17] = [
-    "permission.request",
-    "permission.respond",
-    "permission.list",
-    "question.request",
-    "question.respond",
-    "question.list",
-    "idle",
-    "done",
-    "describe",
-    "claim",
-    "tree",
-    "child.start",
-    "child.stop",
-    "child.restart",
-    "child.add",
-    "child.remove",
-    "commits",
-];
+pub const UNBUILT: [&str; 0] = [];
 
 impl Call {
     pub fn method(&self) -> &'static str {
@@ -286,7 +366,17 @@ impl Call {
             Call::Resume => "resume",
             Call::Inject { .. } => "inject",
             Call::Send { .. } => "send",
-            Call::Hook { .. } => "hook",
+            Call::Hook(_) => "hook",
+            Call::PermissionRequest { .. } => "permission.request",
+            Call::PermissionRespond { .. } => "permission.respond",
+            Call::PermissionList => "permission.list",
+            Call::QuestionRequest { .. } => "question.request",
+            Call::QuestionRespond { .. } => "question.respond",
+            Call::QuestionList => "question.list",
+            Call::Idle => "idle",
+            Call::Done { .. } => "done",
+            Call::Describe { .. } => "describe",
+            Call::Claim { .. } => "claim",
             Call::Trigger { .. } => "trigger",
             Call::TriggerStatus { .. } => "trigger.status",
             Call::TriggerList => "trigger.list",
@@ -306,6 +396,12 @@ impl Call {
             Call::Wait { .. } => "wait",
             Call::Stats => "stats",
             Call::Metrics => "metrics",
+            Call::Tree => "tree",
+            Call::ChildAdd { .. } => "child.add",
+            Call::ChildRemove { .. } => "child.remove",
+            Call::ChildStart { .. } => "child.start",
+            Call::ChildStop { .. } => "child.stop",
+            Call::ChildRestart { .. } => "child.restart",
         }
     }
 
@@ -325,7 +421,41 @@ impl Call {
                 submit: p.or("submit", yes())?,
                 force: p.or("force", false)?,
             },
-            "hook" => Call::Hook { event: p.need("event")?, prompt: p.maybe("prompt")? },
+            "hook" => Call::Hook(Hook {
+                event: p.need("event")?,
+                prompt: p.maybe("prompt")?,
+                tool: p.maybe("tool")?,
+                tool_use_id: p.maybe("tool_use_id")?,
+                kind: p.maybe("kind")?,
+                error: p.maybe("error")?,
+                key: p.maybe("key")?,
+                conversation: p.maybe("conversation")?,
+                text: p.maybe("text")?,
+            }),
+            "permission.request" => Call::PermissionRequest {
+                tool: p.need("tool")?,
+                input: p.or("input", Value::Null)?,
+                key: p.maybe("key")?,
+            },
+            "permission.respond" => Call::PermissionRespond {
+                request_id: p.maybe("request_id")?,
+                allow: p.need("allow")?,
+                reason: p.maybe("reason")?,
+            },
+            "permission.list" => Call::PermissionList,
+            "question.request" => Call::QuestionRequest {
+                text: p.need("text")?,
+                choices: p.or("choices", Vec::new())?,
+                key: p.maybe("key")?,
+            },
+            "question.respond" => {
+                Call::QuestionRespond { request_id: p.maybe("request_id")?, answer: p.need("answer")? }
+            }
+            "question.list" => Call::QuestionList,
+            "idle" => Call::Idle,
+            "done" => Call::Done { text: p.maybe("text")? },
+            "describe" => Call::Describe { text: p.need("text")? },
+            "claim" => Call::Claim { ticket: p.need("ticket")?, release: p.or("release", false)? },
             "trigger" => Call::Trigger {
                 thread: p.need("thread")?,
                 text: p.need("text")?,
@@ -367,14 +497,20 @@ impl Call {
             "wait" => Call::Wait { until: p.need("for")?, timeout_ms: p.maybe("timeout_ms")? },
             "stats" => Call::Stats,
             "metrics" => Call::Metrics,
+            "tree" => Call::Tree,
+            "child.add" => Call::ChildAdd {
+                id: p.maybe("id")?,
+                prompt: p.maybe("prompt")?,
+                env: p.or("env", Sorted::new())?,
+                args: p.or("args", Vec::new())?,
+            },
+            "child.remove" => Call::ChildRemove { id: p.need("id")? },
+            "child.start" => Call::ChildStart { id: p.need("id")? },
+            "child.stop" => Call::ChildStop { id: p.need("id")? },
+            "child.restart" => Call::ChildRestart { id: p.need("id")? },
             _ => return Err(Error::new(Code::Internal, format!("`{method}` is listed but not built"))),
         };
         params.done()?;
-        match call {
-            Call::Wait { until: WaitFor::Idle, .. } => {
-                Err(Error::new(Code::Unsupported, "`wait` for `idle` is not built yet"))
-            }
-            call => Ok(call),
-        }
+        Ok(call)
     }
 }

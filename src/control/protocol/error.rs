@@ -64,9 +64,9 @@ codes! {
     SpawnFailed "SPAWN_FAILED",
     /// Terminal bytes, `resize` or `detach` on a connection that is not attached.
     NotAttached "NOT_ATTACHED",
-    /// `wait`: `timeout_ms` passed first.
+    /// `wait`: `timeout_ms` passed first. `question.request`: nobody answered in time.
     Timeout "TIMEOUT",
-    /// Too many callers, or too much waits to be done for this one.
+    /// Too many callers, or too much waits to be done for this one. `child.add`: the pool is full.
     TooMany "TOO_MANY",
     /// The agent does not read its terminal; nothing of the request was written.
     InputFull "INPUT_FULL",
@@ -90,14 +90,25 @@ codes! {
     TriggerRateLimited "TRIGGER_RATE_LIMITED",
     /// `trigger`: the loop guard has blocked the thread, until an operator unblocks it.
     ThreadAutoBlocked "THREAD_AUTO_BLOCKED",
-    /// `trigger`: the id was given to another trigger before.
+    /// `trigger`: the id was given to another trigger before. `child.add`: there is such a child.
     DuplicateId "DUPLICATE_ID",
     /// `trigger`: somebody cancelled it before it was typed.
     Cancelled "CANCELLED",
-    /// No such trigger, or no such thread.
+    /// `claim`: the ticket is another live session's.
+    Claimed "CLAIMED",
+    /// `claim`: the ticket was nobody's, and others are taking it at this moment: ask again.
+    Busy "BUSY",
+    /// No such trigger, thread, permission, question, claim or child.
     NotFound "NOT_FOUND",
-    /// `trigger.cancel`: it was typed already, or has ended.
+    /// `trigger.cancel`: it was typed already, or has ended. `permission.respond`, `question.respond`: it was
+    /// answered already, or its time is over.
     TooLate "TOO_LATE",
+    /// The method needs an agent, and this supervisor is a node: ask one of its children.
+    NoAgent "NO_AGENT",
+    /// `tree`, `child.*`: this supervisor has an agent, and no children.
+    NotANode "NOT_A_NODE",
+    /// `child.add`, `child.remove`: the children of this node are those of its file.
+    NotAPool "NOT_A_POOL",
     /// A fault of the supervisor, which goes on.
     Internal "INTERNAL",
 }

@@ -6,11 +6,13 @@
 //! misled: an unknown key in `params` is refused, because a misspelt `graceful` must not stop an
 //! agent gently.
 
+mod asking;
 mod call;
 mod error;
 mod id;
+mod node;
 mod params;
-mod reply;
+pub mod reply;
 mod request;
 #[cfg(feature = "schema")]
 mod schema;
@@ -18,18 +20,23 @@ mod state;
 mod transcript;
 mod trigger;
 
-pub use call::{Call, HookEvent, LINES_BY_DEFAULT, METHODS, Mode, UNBUILT, WaitFor};
+pub use asking::{
+    Answer, Claim, ClaimOutcome, Decision, Heard, Hook, HookEvent, PermissionAsked, PermissionList,
+    QuestionAsked, QuestionList, Responded, Verdict,
+};
+pub use call::{Call, LINES_BY_DEFAULT, METHODS, Mode, UNBUILT, WaitFor};
 pub use error::{Code, Error};
 pub use id::Id;
+pub use node::{Child, Node, NodeInShort};
 pub use reply::{
-    Ack, AttachFrame, Attached, Body, Calls, Cursor, Dropped, End, Event, EventFrame, Injected, LogLine,
-    Metrics, Over, Pid, Pong, Receipt, Reply, Screen, Sent, Start, Stats, Stopped, StreamFrame, Suspend,
-    Waited,
+    Ack, AttachFrame, Attached, Body, Calls, Cursor, Dropped, End, Event, EventFrame, Injected, Interrupted,
+    Key, LogLine, Metrics, Over, Pid, Pong, Receipt, Reply, Screen, Sent, Start, Stats, Stopped, StreamFrame,
+    Suspend, Tokens, Waited,
 };
 pub use request::Request;
 #[cfg(feature = "schema")]
 pub use schema::schema;
-pub use state::{Activity, Exit, Health, Operator, Phase, State, Tree, Wake};
+pub use state::{Activity, Done, Exit, Health, Operator, Phase, State, Tree, Wake};
 pub use transcript::{
     Conversation, ConversationFrame, Entry, EntryKind, News, Skipped, SkippedFrame, SkippedWhy, Speaker, Tool,
 };

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::error::quoted;
 use super::{Code, Error};
+use crate::control::json;
 
 /// Scripts lose the padding easily, and nothing is ambiguous without it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -40,9 +41,7 @@ impl Params {
         self.asked.push(key);
         match self.given.remove(key) {
             None | Some(Value::Null) => Ok(None),
-            Some(value) => {
-                serde_json::from_value(value).map(Some).map_err(|why| self.complain(key, &why.to_string()))
-            }
+            Some(value) => json::read(&value).map(Some).map_err(|why| self.complain(key, &why.to_string())),
         }
     }
 

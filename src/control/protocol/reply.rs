@@ -1,13 +1,16 @@
 //! What comes back: `{"id":7,"ok":true,…}` or `{"id":7,"ok":false,"error":{…}}`.
 
-use std::collections::BTreeMap;
-
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::{Code, ConversationFrame, Entry, Error, Id, SkippedFrame, State, Trigger, TriggerList, WaitFor};
+use super::{
+    Answer, Child, Claim, Code, ConversationFrame, Decision, Entry, Error, Heard, Id, Node, PermissionList,
+    QuestionList, Responded, SkippedFrame, State, Tree, Trigger, TriggerList, WaitFor,
+};
 use crate::control::frame::{self, EncodeError, Framing};
+use crate::control::json::{self, Wrong};
+use crate::sorted::Sorted;
 
 /// A supervisor sends [`Body`]; a client reads the one that belongs to its call: `Reply<Pid>`.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,18 +27,35 @@ pub enum Body {
     State(Box<State>),
     /// `pid`, `restart`, `resume`.
     Pid(Pid),
-    /// `interrupt`, `pause`, `hook`, `progress`, `heartbeat`, `thread.unblock`, `resize`, `detach`.
+    Interrupted(Interrupted),
+    /// `pause`, `idle`, `done`, `describe`, `progress`, `heartbeat`, `thread.unblock`,
+    /// `resize`, `detach`.
     Ack(Ack),
     Injected(Injected),
     Sent(Sent),
     /// `trigger`, `trigger.status`, `trigger.cancel`, `ack`.
     Trigger(Box<Trigger>),
     TriggerList(TriggerList),
+    /// `hook`.
+    Heard(Heard),
+    /// `permission.request`.
+    Decision(Decision),
+    PermissionList(PermissionList),
+    /// `question.request`.
+    Answer(Answer),
+    QuestionList(QuestionList),
+    /// `permission.respond`, `question.respond`.
+    Responded(Responded),
+    Claim(Claim),
     Stopped(Stopped),
     Screen(Box<Screen>),
     /// `attach`: first `attached`, then whatever is not for the terminal.
     Attach(AttachFrame),
     Waited(Waited),
+    /// `tree`.
+    Node(Box<Node>),
+    /// `child.add`, `child.remove`, `child.start`, `child.stop`, `child.restart`.
+    Child(Box<Child>),
     Stats(Box<Stats>),
     Metrics(Metrics),
     /// `events`, `logs`, `transcript`: one of many.
@@ -100,6 +120,24 @@ impl Receipt {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Interrupted {
+    pub key: Key,
+}
+
+/// What became of the key that cancels a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Key {
+    Pressed,
+    /// The agent has no turn to cancel.
+    Idle,
+    /// It was pressed a moment ago, and what it did is not known yet.
+    Already,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stopped {
     /// A stop was under way before this one.
     pub already: bool,
@@ -128,7 +166,7 @@ pub struct Cursor {
 }
 
 /// What an attached caller is told beside terminal bytes; each has a key of its own to know it by.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum AttachFrame {
@@ -195,8 +233,30 @@ pub struct Stats {
     pub uptime_ms: u64,
     pub restarts: u64,
     /// How many of each class.
-    pub exits: BTreeMap<String, u64>,
+    pub exits: Sorted<String, u64>,
     pub orphans_reaped: u64,
+    /// How long agents have run, all together.
+    #[serde(default)]
+    pub run_ms: u64,
+    /// Prompts that the agent says it was given, turns that it ended, and those that ended with an error.
+    #[serde(default)]
+    pub prompts: u64,
+    #[serde(default)]
+    pub turns: u64,
+    #[serde(default)]
+    pub failed_turns: u64,
+    /// `asked`, `allowed`, `denied`, `expired`.
+    #[serde(default)]
+    pub permissions: Sorted<String, u64>,
+    /// `asked`, `answered`.
+    #[serde(default)]
+    pub questions: Sorted<String, u64>,
+    /// `attempts`, `delivered`, `failed`, `deferred`, `refused`.
+    #[serde(default)]
+    pub triggers: Sorted<String, u64>,
+    /// The agent and all below it; null where nobody can look.
+    #[serde(default)]
+    pub tree: Option<Tree>,
     /// What the agent wrote to its terminal.
     pub output_bytes: u64,
     /// What was typed into it, by the operator and by callers, and as answers of a terminal.
@@ -210,14 +270,32 @@ pub struct Stats {
     #[serde(default)]
     pub attached: u64,
     /// By method.
-    pub calls: BTreeMap<String, Calls>,
+    pub calls: Sorted<String, Calls>,
     /// The `seq` of the newest event.
     pub events: u64,
     pub log_lost: u64,
+    /// What the agent has used since the supervisor started; nothing where its transcript cannot be read.
+    #[serde(default)]
+    pub tokens: Tokens,
+    /// How often it used each tool.
+    #[serde(default)]
+    pub tools: Sorted<String, u64>,
     /// Of the supervisor alone.
     pub resident_bytes: u64,
     pub cpu_ms: u64,
     pub open_files: u64,
+}
+
+/// As the agent's own transcript tells, a message counted once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tokens {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub cache_created: u64,
+    /// All four.
+    pub total: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -235,7 +313,7 @@ pub struct Metrics {
 }
 
 /// One frame of a stream; each has a key of its own to know it by.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum StreamFrame {
@@ -251,6 +329,26 @@ pub enum StreamFrame {
     #[cfg_attr(feature = "schema", schemars(skip))]
     Other(serde_json::Map<String, Value>),
 }
+
+/// As serde's `untagged` would read them, without a second reader for all that is in them.
+macro_rules! read_what_fits {
+    ($Frame:ident: $($kind:ident)+) => {
+        impl<'de> Deserialize<'de> for $Frame {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<$Frame, D::Error> {
+                let all = Value::deserialize(from)?;
+                $(
+                    if let Ok(it) = json::read(&all) {
+                        return Ok($Frame::$kind(it));
+                    }
+                )+
+                Err(D::Error::custom(concat!("no ", stringify!($Frame))))
+            }
+        }
+    };
+}
+
+read_what_fits! { AttachFrame: Attached Suspend Over Other }
+read_what_fits! { StreamFrame: Event Log Dropped Entry Conversation Skipped End Start Other }
 
 /// First in every stream: from here on nothing is missed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -279,7 +377,7 @@ pub struct Event {
     pub at: f64,
     /// As in the log.
     pub name: String,
-    pub fields: BTreeMap<String, String>,
+    pub fields: Sorted<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -338,8 +436,27 @@ impl From<(Option<Id>, Error)> for Reply {
 impl<B: DeserializeOwned> Reply<B> {
     /// One frame's JSON, as a client reads it. The error says what is wrong with the reply.
     pub fn parse(bytes: &[u8]) -> Result<Reply<B>, String> {
-        serde_json::from_slice(bytes).map_err(|why| why.to_string())
+        let Reply { id, result } = untyped(bytes).map_err(|why| why.to_string())?;
+        let result = match result {
+            Ok(body) => Ok(json::read(&body).map_err(|why| why.to_string())?),
+            Err(error) => Err(error),
+        };
+        Ok(Reply { id, result })
     }
+}
+
+/// The same for all bodies.
+pub fn untyped(bytes: &[u8]) -> Result<Reply<Value>, Wrong> {
+    let mut all = json::parse(bytes)?;
+    let fields = all.as_object_mut().ok_or_else(|| Wrong::custom("it is no object"))?;
+    let id = fields.remove("id").map(Id::from_value).transpose().map_err(Wrong::custom)?;
+    let result = match (fields.remove("ok"), fields.remove("error")) {
+        (Some(Value::Bool(true)), _) => Ok(all),
+        (Some(Value::Bool(false)), Some(error)) => Err(json::read(&error)?),
+        (Some(Value::Bool(false)), None) => return Err(Wrong::missing_field("error")),
+        _ => return Err(Wrong::missing_field("ok")),
+    };
+    Ok(Reply { id, result })
 }
 
 #[derive(Serialize)]
@@ -360,23 +477,5 @@ impl<B: Serialize> Serialize for Reply<B> {
             Err(error) => (None, Some(error)),
         };
         Wire { id: self.id.as_ref(), ok: error.is_none(), body, error }.serialize(to)
-    }
-}
-
-impl<'de, B: DeserializeOwned> Deserialize<'de> for Reply<B> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Reply<B>, D::Error> {
-        let mut fields = serde_json::Map::deserialize(from)?;
-        let id = fields.remove("id").map(Id::from_value).transpose().map_err(D::Error::custom)?;
-        let result = match (fields.remove("ok"), fields.remove("error")) {
-            (Some(Value::Bool(true)), _) => {
-                Ok(serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)?)
-            }
-            (Some(Value::Bool(false)), Some(error)) => {
-                Err(serde_json::from_value(error).map_err(D::Error::custom)?)
-            }
-            (Some(Value::Bool(false)), None) => return Err(D::Error::missing_field("error")),
-            _ => return Err(D::Error::missing_field("ok")),
-        };
-        Ok(Reply { id, result })
     }
 }

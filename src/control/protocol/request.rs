@@ -8,6 +8,7 @@ use super::error::quoted;
 use super::params::Params;
 use super::{Call, Code, Error, Id};
 use crate::control::frame::{self, EncodeError, Framing};
+use crate::control::json;
 
 /// What a caller sends. Keys beside these are ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,9 +25,7 @@ impl Request {
     /// One frame's JSON. A refusal carries the id whenever it could be read.
     pub fn parse(bytes: &[u8]) -> Result<Request, (Option<Id>, Error)> {
         let refuse = |code, message: String| (None, Error::new(code, message));
-        // serde_json gives up at a depth of 128: deep nesting is an error, not a stack overflow.
-        let json: Value =
-            serde_json::from_slice(bytes).map_err(|why| refuse(Code::BadJson, format!("no JSON: {why}")))?;
+        let json = json::parse(bytes).map_err(|why| refuse(Code::BadJson, format!("no JSON: {why}")))?;
         let Value::Object(mut fields) = json else {
             return Err(refuse(Code::BadRequest, "a request is a JSON object with a `method`".into()));
         };

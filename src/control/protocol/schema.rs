@@ -5,7 +5,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Ack, AttachFrame, Error, Id, Injected, METHODS, Metrics, PROTOCOL, Pid, Pong, Request, Screen, Sent,
+    Ack, Answer, AttachFrame, Child, Claim, Decision, Error, Heard, Id, Injected, Interrupted, METHODS,
+    Metrics, Node, PROTOCOL, PermissionList, Pid, Pong, QuestionList, Request, Responded, Screen, Sent,
     State, Stats, Stopped, StreamFrame, Trigger, TriggerList, Waited,
 };
 
@@ -74,10 +75,18 @@ fn body_of(method: &str, generator: &mut SchemaGenerator) -> Value {
         "ping" => of::<Pong>(generator),
         "state" => of::<State>(generator),
         "pid" | "restart" | "resume" => of::<Pid>(generator),
-        "interrupt" | "pause" | "hook" | "resize" | "detach" | "progress" | "heartbeat"
+        "interrupt" => of::<Interrupted>(generator),
+        "hook" => of::<Heard>(generator),
+        "pause" | "idle" | "done" | "describe" | "resize" | "detach" | "progress" | "heartbeat"
         | "thread.unblock" => of::<Ack>(generator),
         "trigger" | "trigger.status" | "trigger.cancel" | "ack" => of::<Trigger>(generator),
         "trigger.list" => of::<TriggerList>(generator),
+        "permission.request" => of::<Decision>(generator),
+        "permission.list" => of::<PermissionList>(generator),
+        "question.request" => of::<Answer>(generator),
+        "question.list" => of::<QuestionList>(generator),
+        "permission.respond" | "question.respond" => of::<Responded>(generator),
+        "claim" => of::<Claim>(generator),
         "inject" => of::<Injected>(generator),
         "send" => of::<Sent>(generator),
         "stop" => of::<Stopped>(generator),
@@ -87,6 +96,10 @@ fn body_of(method: &str, generator: &mut SchemaGenerator) -> Value {
         "wait" => of::<Waited>(generator),
         "stats" => of::<Stats>(generator),
         "metrics" => of::<Metrics>(generator),
+        "tree" => of::<Node>(generator),
+        "child.add" | "child.remove" | "child.start" | "child.stop" | "child.restart" => {
+            of::<Child>(generator)
+        }
         _ => panic!("no schema for the reply to `{method}`"),
     }
 }
@@ -97,9 +110,12 @@ fn close_params(request: &mut Value) {
     let methods = request["oneOf"].as_array_mut().expect("one schema for each method");
     for method in methods {
         let params = method["properties"].get("params").cloned();
-        let needed = params.as_ref().is_some_and(|params| params.get("required").is_some());
+        let named = params.as_ref().is_some_and(|params| params.get("$ref").is_some());
+        let needed = named || params.as_ref().is_some_and(|params| params.get("required").is_some());
         let mut params = params.unwrap_or_else(|| json!({"type": "object"}));
-        params["additionalProperties"] = false.into();
+        // Those of a type of its own are not seen from here by the simpler word.
+        let closed = if named { "unevaluatedProperties" } else { "additionalProperties" };
+        params[closed] = false.into();
         method["properties"]["params"] = params;
         if !needed {
             method["required"] = json!(["method"]);

@@ -1,8 +1,9 @@
 //! The answer to `state`.
 
-use std::collections::BTreeMap;
-
+use crate::sorted::Sorted;
 use serde::{Deserialize, Serialize};
+
+use super::NodeInShort;
 
 /// Where the supervisor is with its agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +49,7 @@ pub enum Health {
     Unknown,
 }
 
-/// What the agent is doing. So far `paused` or `unknown`.
+/// What the agent is doing, as far as it says so itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -67,6 +68,22 @@ pub enum Activity {
     Unknown,
 }
 
+impl Activity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Activity::Starting => "starting",
+            Activity::Working => "working",
+            Activity::Tool => "tool",
+            Activity::Idle => "idle",
+            Activity::WaitingPermission => "waiting_permission",
+            Activity::WaitingAnswer => "waiting_answer",
+            Activity::Paused => "paused",
+            Activity::Stuck => "stuck",
+            Activity::Unknown => "unknown",
+        }
+    }
+}
+
 /// Times are seconds since 1970, with a fraction where it is known. What is not known is null;
 /// what was not asked for (`deep`, `why`) is left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -81,6 +98,15 @@ pub struct State {
     pub phase: Phase,
     pub health: Health,
     pub activity: Activity,
+    /// When it began to do that.
+    pub activity_since: Option<f64>,
+    /// Permissions and questions that wait for somebody's answer.
+    pub permissions: u64,
+    pub questions: u64,
+    /// What the agent says that it is about.
+    pub description: Option<String>,
+    /// What the agent was started for is done, it says.
+    pub done: Option<Done>,
     pub cwd: Option<String>,
     /// `cli_flag`, `frontmatter`, `project_root`, `document_parent` or `invocation`.
     pub cwd_source: Option<String>,
@@ -94,7 +120,7 @@ pub struct State {
     pub env_fingerprint: Option<String>,
     pub orphans_reaped: u64,
     pub operator: Operator,
-    pub labels: BTreeMap<String, String>,
+    pub labels: Sorted<String, String>,
     /// When the agent itself last gave a sign: a heartbeat, a hook, an acknowledgement, progress.
     pub last_heartbeat_at: Option<f64>,
     /// The trigger that was last typed.
@@ -116,9 +142,20 @@ pub struct State {
     /// `deep`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<Tree>,
+    /// The supervisor is a node: it has children, and no agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeInShort>,
     /// `why`: what the conclusions rest on, one sentence each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<Vec<String>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Done {
+    pub at: f64,
+    /// The outcome, in its own words.
+    pub text: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

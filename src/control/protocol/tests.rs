@@ -61,7 +61,6 @@ fn a_refusal_carries_the_id_and_says_what_is_wrong() {
     let (id, code, message) = refused(r#"{"id":7,"method":"sing"}"#);
     assert_eq!((id, code, &message[..]), (seven.clone(), Code::UnknownMethod, "there is no method `sing`"));
     assert_eq!(refused(r#"{"id":7}"#).0, seven);
-    assert_eq!(of("wait", r#"{"for":"idle"}"#).1, Code::Unsupported);
     for name in UNBUILT {
         assert_eq!(of(name, "[]").1, Code::Unsupported, "{name}");
     }

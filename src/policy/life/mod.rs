@@ -10,19 +10,20 @@ mod words;
 use std::time::{Duration, Instant};
 
 pub use stopping::{Ending, Request};
-pub use words::{Effect, Event, Health, Next, Phase, Rules, Then, Why};
+pub use words::{Effect, Event, Health, Next, Phase, Rules, Then, Whose, Why};
 
 use super::Now;
 use super::crash::{Class, End, HaltReason, History, OnClean, OnHalt, Restart, Verdict};
 use super::stop::{Agent, Order, Stop};
 
-/// A continue that fails sooner than this makes the next spawn fresh.
+/// A continue that fails sooner than this, and without a word, makes the next spawn fresh.
 const CONTINUE_PROOF: Duration = Duration::from_secs(10);
 /// How long the command that tells somebody about a halt may hold up the exit.
 const NOTIFY_PATIENCE: Duration = Duration::from_secs(10);
 /// How long `before_spawn` may think.
 const PREPARE_PATIENCE: Duration = Duration::from_secs(60);
 
+#[derive(Clone)]
 pub struct Life {
     rules: Rules,
     history: History,
@@ -34,23 +35,29 @@ pub struct Life {
     after_halt: Next,
     restarts: u64,
     last_code: u8,
+    last_failure: Option<u8>,
+    /// A rule has halted it: what it ends with is not the code of that end.
+    is_reaped: bool,
 }
 
 impl Life {
     pub fn begin(rules: Rules, seed: u64, now: Now) -> (Life, Vec<Effect>) {
-        let (stop, orders) = Stop::begin(Agent::Gone, rules.grace, now.at);
-        let life = Life {
+        let first = rules.first;
+        let mut life = Life {
             history: History::new(rules.numbers.clone(), seed),
             timeout_at: rules.timeout.map(|t| now.at + t),
             rules,
-            phase: Phase::Clearing { stop },
+            phase: Phase::Ended,
             health: Health::Healthy,
             ever_ran: false,
             after_halt: Next::Continue,
             restarts: 0,
             last_code: 0,
+            last_failure: None,
+            is_reaped: false,
         };
-        (life, orders.into_iter().map(Effect::Leftovers).collect())
+        let effects = life.clear(Whose::EarlierSupervisor, first, now);
+        (life, effects)
     }
 
     pub fn phase(&self) -> &Phase {
@@ -81,10 +88,10 @@ impl Life {
     /// When the loop must wake although nothing happens, and why.
     pub fn wake(&self) -> Option<(Instant, Why)> {
         let own = match &self.phase {
-            Phase::Waiting { until, .. } => Some((*until, Why::Restart)),
+            Phase::Waiting { until, why, .. } => Some((*until, *why)),
             Phase::Preparing { until, .. } | Phase::Telling { until } => Some((*until, Why::HelperTooSlow)),
             Phase::Restarting { kill_at, .. } => kill_at.map(|at| (at, Why::GraceOver)),
-            Phase::Clearing { stop } => Some((stop.deadline(), Why::GraceOver)),
+            Phase::Clearing { stop, .. } => Some((stop.deadline(), Why::GraceOver)),
             Phase::Stopping { stop, .. } => return Some((stop.deadline(), Why::GraceOver)),
             Phase::Ended => return None,
             Phase::Starting { .. } | Phase::Running { .. } => None,
@@ -100,8 +107,8 @@ impl Life {
             return self.time_out(now);
         }
         match (self.phase.clone(), event) {
-            (Clearing { .. }, LeftoversGone) => self.prepare(self.rules.first, now),
-            (Clearing { stop }, Due) => self.keep_clearing(stop, now),
+            (Clearing { next, .. }, LeftoversGone) => self.prepare(next, now),
+            (Clearing { stop, whose, next }, Due) => self.keep_clearing(stop, whose, next, now),
 
             (Preparing { next, .. }, Prepared { agreed: true }) => self.spawn(next, now),
             (Preparing { next, .. }, Prepared { agreed: false }) => self.after_failed_spawn(next, 78, now),
@@ -120,7 +127,7 @@ impl Life {
                 self.after_exit(next, end, now.at.saturating_duration_since(since), now)
             }
 
-            (Waiting { next, until }, Due) if now.at >= until => self.restart(next, now),
+            (Waiting { next, until, .. }, Due) if now.at >= until => self.restart(next, now),
             // The operator does not want to wait.
             (Waiting { next, .. }, Retry) => self.restart(next, now),
             (Asking, Retry) => self.restart(Next::Continue, now),
@@ -133,6 +140,12 @@ impl Life {
                 self.resume(now)
             }
             (Running { since, .. }, RestartAsked { next }) => self.end_agent(Then::Start(next), since, now),
+            (Running { since, .. }, RuleRestarts) => self.end_agent(Then::Again, since, now),
+            // Somebody does not want to wait.
+            (Restarting { then: Then::Again, since, kill_at }, RestartAsked { next }) => {
+                self.phase = Restarting { then: Then::Start(next), since, kill_at };
+                vec![]
+            }
             (Running { since, .. }, AwayAsked) => self.end_agent(Then::StayAway(None), since, now),
             (Waiting { .. }, AwayAsked) => {
                 self.phase = Away { asked: None };
@@ -142,12 +155,23 @@ impl Life {
                 self.phase = Restarting { then: Then::StayAway(Some(next)), since, kill_at };
                 vec![]
             }
+            (Restarting { then: Then::Again, since, kill_at }, AwayAsked) => {
+                self.phase = Restarting { then: Then::StayAway(None), since, kill_at };
+                vec![]
+            }
             (Restarting { then: Then::StayAway(_), since, kill_at }, RestartAsked { next }) => {
                 self.phase = Restarting { then: Then::StayAway(Some(next)), since, kill_at };
                 vec![]
             }
             (Away { .. }, RestartAsked { next }) => {
                 self.phase = Away { asked: Some(next) };
+                vec![]
+            }
+            (Running { since, .. }, ReapAsked { rule }) => self.end_agent(Then::Halt(rule), since, now),
+            (Waiting { next, .. }, ReapAsked { rule }) => self.halt(next, HaltReason::Rule(rule), now),
+            // Whoever asked for another start did not know of the rule.
+            (Restarting { then: Then::Start(_) | Then::Again, since, kill_at }, ReapAsked { rule }) => {
+                self.phase = Restarting { then: Then::Halt(rule), since, kill_at };
                 vec![]
             }
             (Away { asked }, BackAsked { next: Next::Continue }) => {
@@ -166,7 +190,11 @@ impl Life {
                 let mut effects = vec![Effect::TellExit { class: Class::Asked, end, ran }];
                 match then {
                     Then::Start(next) => effects.extend(self.restart(next, now)),
+                    Then::Again => effects.extend(self.after_rule(ran, now)),
                     Then::StayAway(asked) => self.phase = Away { asked },
+                    Then::Halt(rule) => {
+                        effects.extend(self.halt(Next::Continue, HaltReason::Rule(rule), now));
+                    }
                 }
                 effects
             }
@@ -201,7 +229,10 @@ impl Life {
             | (Running { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Retry | Quit | Notified | TreeGone | Due)
             | (Waiting { .. } | Asking | Halted, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Notified | TreeGone | Due)
             | (Clearing { .. } | Preparing { .. } | Starting { .. } | Asking | Halted | Restarting { .. } | Away { .. } | Telling { .. }, AwayAsked)
+            // Whoever waits is started again anyway, and who is halted waits for a human.
+            | (Clearing { .. } | Preparing { .. } | Starting { .. } | Waiting { .. } | Asking | Halted | Restarting { .. } | Away { .. } | Telling { .. }, RuleRestarts)
             | (Clearing { .. } | Preparing { .. } | Starting { .. } | Running { .. } | Waiting { .. } | Asking | Halted | Restarting { .. } | Telling { .. }, BackAsked { .. })
+            | (Clearing { .. } | Preparing { .. } | Starting { .. } | Asking | Halted | Away { .. } | Telling { .. } | Restarting { then: Then::StayAway(_) | Then::Halt(_), .. }, ReapAsked { .. })
             // Whoever called for its place brings it back.
             | (Away { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Exited(_) | Retry | Quit | Notified | TreeGone | Due)
             | (Restarting { .. }, LeftoversGone | Prepared { .. } | ExecDone { .. } | SpawnFailed { .. } | Retry | RestartAsked { .. } | Quit | Notified | TreeGone | Due)
@@ -215,13 +246,31 @@ impl Life {
         vec![Effect::EndAgent(Order::Term)]
     }
 
-    fn keep_clearing(&mut self, mut stop: Stop, now: Now) -> Vec<Effect> {
+    fn clear(&mut self, whose: Whose, next: Next, now: Now) -> Vec<Effect> {
+        let (stop, orders) = Stop::begin(Agent::Gone, self.rules.grace, self.rules.leftovers, now.at);
+        self.phase = Phase::Clearing { stop, whose, next };
+        orders.into_iter().map(|order| Effect::Leftovers(whose, order)).collect()
+    }
+
+    /// A run that a rule has ended is no failure; as often as failures are, it waits like one.
+    fn after_rule(&mut self, ran: Duration, now: Now) -> Vec<Effect> {
+        let (class, next) = (Class::Asked, Next::Continue);
+        let Some((wait, is_flapping)) = self.history.wait_for_rule(ran, now) else {
+            return self.restart(next, now);
+        };
+        self.health = if is_flapping { Health::Degraded } else { Health::Healthy };
+        self.phase = Phase::Waiting { next, until: now.at + wait, why: Why::Restart };
+        vec![Effect::TellRestart { class, wait, next }]
+    }
+
+    fn keep_clearing(&mut self, mut stop: Stop, whose: Whose, next: Next, now: Now) -> Vec<Effect> {
         let orders = stop.due(now.at);
         let gives_up = orders.contains(&Order::GiveUp);
-        self.phase = Phase::Clearing { stop };
-        let mut effects: Vec<Effect> = orders.into_iter().map(Effect::Leftovers).collect();
+        self.phase = Phase::Clearing { stop, whose, next };
+        let mut effects: Vec<Effect> =
+            orders.into_iter().map(|order| Effect::Leftovers(whose, order)).collect();
         if gives_up {
-            effects.extend(self.prepare(self.rules.first, now));
+            effects.extend(self.prepare(next, now));
         }
         effects
     }
@@ -234,7 +283,11 @@ impl Life {
 
     fn restart(&mut self, next: Next, now: Now) -> Vec<Effect> {
         self.restarts += 1;
-        self.prepare(next, now)
+        self.is_reaped = false;
+        match self.rules.ends_leftovers {
+            true => self.clear(Whose::Agent, next, now),
+            false => self.prepare(next, now),
+        }
     }
 
     fn prepare(&mut self, next: Next, now: Now) -> Vec<Effect> {
@@ -252,7 +305,7 @@ impl Life {
 
     fn after_failed_spawn(&mut self, next: Next, code: u8, now: Now) -> Vec<Effect> {
         self.last_code = code;
-        let end = End { code, signal: None, oom: false, asked: false };
+        let end = End { code, signal: None, oom: false, asked: false, spoke: false, limit: None };
         if !self.ever_ran {
             // Nothing that ever ran can be kept alive by waiting, so `--on-halt` is not asked. That
             // goes for 125 too: whoever started us learns at once that there are no ptys here.
@@ -268,8 +321,10 @@ impl Life {
 
     fn after_exit(&mut self, ran_as: Next, end: End, ran: Duration, now: Now) -> Vec<Effect> {
         self.last_code = end.code;
+        // A limit says nothing about the conversation.
+        let failed = end.code != 0 && !end.asked && end.limit.is_none();
         let next = match ran_as {
-            Next::Continue if end.code != 0 && !end.asked && ran < CONTINUE_PROOF => Next::Fresh,
+            Next::Continue if failed && !end.spoke && ran < CONTINUE_PROOF => Next::Fresh,
             Next::Continue | Next::Fresh | Next::Anew => Next::Continue,
         };
         self.after_end(ran_as, next, end, ran, now)
@@ -278,6 +333,9 @@ impl Life {
     /// The one place that decides a restart.
     fn after_end(&mut self, was: Next, next: Next, end: End, ran: Duration, now: Now) -> Vec<Effect> {
         let (class, verdict) = self.history.judge(end, ran, now);
+        if matches!(class, Class::Transient | Class::Flapping | Class::Fatal) {
+            self.last_failure = Some(end.code);
+        }
         let mut effects = vec![Effect::TellExit { class, end, ran }];
         match (class, self.rules.restart, self.rules.on_clean) {
             (_, Restart::No, _)
@@ -293,7 +351,7 @@ impl Life {
             }
             (Class::Clean | Class::Asked, Restart::OnFailure | Restart::Always, OnClean::Restart)
             | (
-                Class::Transient | Class::Flapping | Class::Fatal,
+                Class::Transient | Class::Flapping | Class::Fatal | Class::RateLimited,
                 Restart::OnFailure | Restart::Always,
                 OnClean::Exit | OnClean::Prompt | OnClean::Restart,
             ) => {}
@@ -310,13 +368,15 @@ impl Life {
             }
         };
         self.health = if class == Class::Flapping { Health::Degraded } else { Health::Healthy };
-        self.phase = Phase::Waiting { next, until: now.at + wait };
+        let why = if class == Class::RateLimited { Why::RateLimit } else { Why::Restart };
+        self.phase = Phase::Waiting { next, until: now.at + wait, why };
         effects.push(Effect::TellRestart { class, wait, next });
         effects
     }
 
     fn halt(&mut self, next: Next, reason: HaltReason, now: Now) -> Vec<Effect> {
         self.health = Health::Halted;
+        self.is_reaped = matches!(reason, HaltReason::Rule(_));
         let mut effects = vec![Effect::TellHalt(reason)];
         match self.rules.on_halt {
             OnHalt::Exit => effects.extend(self.tell_and_end(reason, now)),

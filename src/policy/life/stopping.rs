@@ -32,14 +32,14 @@ impl Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Fixed(u8),
-    /// The agent's last one.
+    /// The agent's last one; of one that a rule has reaped, that of its last failure, if it had any.
     OfAgent,
 }
 
 impl Life {
     /// The agent is gone for good: end what it left behind, then end with its code.
     pub(super) fn finish(&mut self, now: Now) -> Vec<Effect> {
-        let (stop, orders) = Stop::begin(Agent::Gone, self.rules.grace, now.at);
+        let (stop, orders) = Stop::begin(Agent::Gone, self.rules.grace, self.rules.leftovers, now.at);
         self.phase = Phase::Stopping { stop, code: Ending::OfAgent, asked: None, since: now.at };
         orders.into_iter().map(Effect::Tree).collect()
     }
@@ -85,7 +85,7 @@ impl Life {
             | Phase::Stopping { .. }
             | Phase::Ended => (Agent::Gone, now.at),
         };
-        let (stop, orders) = Stop::begin(agent, self.rules.grace, now.at);
+        let (stop, orders) = Stop::begin(agent, self.rules.grace, self.rules.leftovers, now.at);
         self.phase = Phase::Stopping { stop, code, asked, since };
         let mut effects = vec![Effect::TellStopping { timed_out: code == Ending::Fixed(TIMED_OUT) }];
         effects.extend(orders.into_iter().map(Effect::Tree));
@@ -118,11 +118,11 @@ impl Life {
                 self.last_code = end.code;
                 self.history.note_asked(end, ran, now);
                 effects.push(Effect::TellExit { class: Class::Asked, end, ran });
-                stop.agent_gone()
+                stop.agent_gone(now.at)
             }
             Event::SpawnFailed { code } if stop.agent() == Agent::Alive => {
                 self.last_code = code;
-                stop.agent_gone()
+                stop.agent_gone(now.at)
             }
             Event::TreeGone => return vec![self.end(code)],
             Event::LeftoversGone
@@ -134,9 +134,11 @@ impl Life {
             | Event::Exited(_)
             | Event::Retry
             | Event::RestartAsked { .. }
+            | Event::RuleRestarts
             | Event::AwayAsked
             | Event::BackAsked { .. }
             | Event::Quit
+            | Event::ReapAsked { .. }
             | Event::Notified => vec![],
         };
         let gives_up = orders.contains(&Order::GiveUp);
@@ -155,7 +157,7 @@ impl Life {
         self.phase = Phase::Ended;
         Effect::End(match code {
             Ending::Fixed(code) => code,
-            Ending::OfAgent => self.last_code,
+            Ending::OfAgent => self.last_failure.filter(|_| self.is_reaped).unwrap_or(self.last_code),
         })
     }
 }

@@ -19,8 +19,12 @@ pub enum Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     Start(Next),
+    /// As soon as the policy lets whom a rule has ended start again.
+    Again,
     /// It comes back when it is called, and as somebody asked for meanwhile.
     StayAway(Option<Next>),
+    /// The rule of this name reaps it.
+    Halt(&'static str),
 }
 
 #[derive(Clone, Debug)]
@@ -30,19 +34,34 @@ pub struct Rules {
     pub on_clean: OnClean,
     pub on_halt: OnHalt,
     pub grace: Duration,
+    /// Of the grace, what an agent that is gone has left behind.
+    pub leftovers: Duration,
     pub timeout: Option<Duration>,
     pub first: Next,
     /// There is a command to ask before each spawn.
     pub asks_before_spawn: bool,
     /// There is a command to tell about a halt.
     pub notifies: bool,
+    /// What an agent left behind is ended before the next one is started.
+    pub ends_leftovers: bool,
+}
+
+/// Who left behind what is being ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    EarlierSupervisor,
+    /// The agent that ran last.
+    Agent,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Before anything: what an earlier supervisor of this session left behind is ended.
+    /// What an earlier supervisor of this session left behind is ended before anything, and where the rules say
+    /// so what an agent left behind before the next one.
     Clearing {
         stop: Stop,
+        whose: Whose,
+        next: Next,
     },
     /// `before_spawn` is being asked.
     Preparing {
@@ -61,12 +80,13 @@ pub enum Phase {
     Waiting {
         next: Next,
         until: Instant,
+        why: Why,
     },
     /// A clean exit: the operator decides.
     Asking,
     Halted,
-    /// Somebody asked for another start, or for its place: the agent is being ended, and until
-    /// `kill_at` kindly.
+    /// Somebody asked for another start or for its place, or a rule reaps it: the agent is being ended,
+    /// and until `kill_at` kindly.
     Restarting {
         then: Then,
         since: Instant,
@@ -122,10 +142,16 @@ pub enum Event {
     RestartAsked {
         next: Next,
     },
+    /// A rule wants it started again: nobody watches that, so it may not go round and round.
+    RuleRestarts,
     /// Somebody else needs its conversation: it is to end, and to stay away until it is called.
     AwayAsked,
     BackAsked {
         next: Next,
+    },
+    /// The rule of this name wants it ended, and nothing started until somebody resumes.
+    ReapAsked {
+        rule: &'static str,
     },
     /// A caller wants everything dead.
     KillAsked,
@@ -140,8 +166,8 @@ pub enum Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The same orders, for what an earlier supervisor left behind.
-    Leftovers(Order),
+    /// The same orders, for what these left behind.
+    Leftovers(Whose, Order),
     AskBeforeSpawn(Next),
     AbandonHelper,
     Spawn(Next),
@@ -160,7 +186,8 @@ pub enum Effect {
     TellContinueFailed,
     TellHalt(HaltReason),
     TellResumed,
-    /// TERM or KILL to the agent and what it runs, not to what it left behind earlier.
+    /// TERM or KILL to the agent and all that runs below us but helpers; while it only makes room, to it and
+    /// what it runs.
     EndAgent(Order),
     TellStopping {
         timed_out: bool,
@@ -181,6 +208,8 @@ pub enum Health {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     Restart,
+    /// The limit that the agent reported is over, as far as is known.
+    RateLimit,
     GraceOver,
     Timeout,
     HelperTooSlow,

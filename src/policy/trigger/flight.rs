@@ -53,7 +53,8 @@ impl Triggers {
     fn give_up_waiting(&mut self, mut flight: Flight, world: &World, now: Now, effects: &mut Vec<Effect>) {
         let late = flight.sent.map(|sent| sent + BUSY_WITHIN).filter(|late| now.at < *late);
         let until = match late {
-            Some(late) if world.is_held => late.min(now.at + self.numbers.ack_timeout),
+            // Nobody tells when the hold is over, and an `ack_timeout` of nothing must not look all the time.
+            Some(late) if world.is_held => late.min(now.at + self.numbers.ack_timeout.max(BREATH)),
             Some(late) if world.is_working && !(world.stands)() => late,
             // Whoever holds it wants it as it is.
             None if world.is_held => {

@@ -1,9 +1,10 @@
 //! What threads may not: more triggers than a minute should hold, and turns without an end.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::words::{Guard, Numbers};
+use crate::sorted::Sorted;
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// All threads together may have so many times what one may.
@@ -15,7 +16,7 @@ const MOST: usize = 1024;
 pub struct Threads {
     /// When the last minute's triggers were accepted, of all threads together.
     all: VecDeque<Instant>,
-    each: BTreeMap<String, Thread>,
+    each: Sorted<String, Thread>,
     /// Whose trigger was delivered last: a turn that ends is of this one.
     active: Option<String>,
 }

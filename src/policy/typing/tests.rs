@@ -19,6 +19,7 @@ struct Desk {
 const READY: Ground = Ground {
     is_running: true,
     is_ready: true,
+    is_plain: false,
     has_draft: false,
     half_typed: None,
     bracketed: true,
@@ -75,7 +76,7 @@ impl Desk {
                     self.ground.output += u64::from(self.echoes);
                 }
                 Effect::Done { ticket, result } => self.done.push((ticket, result)),
-                Effect::LineTaken => self.ground.has_draft = true,
+                Effect::LineTaken | Effect::Strayed(_) => self.ground.has_draft = true,
                 Effect::LineSent => self.ground.has_draft = false,
             }
         }
@@ -367,6 +368,15 @@ fn an_agent_that_comes_up_is_waited_for() {
     desk.go_to_next_deadline();
     assert_eq!(desk.done, [(1, Err(Refusal::NotReady))]);
     assert!(desk.now >= began + READY_WITHIN);
+
+    // It speaks, so it lives: in the end it is given what it may read.
+    let mut desk = Desk::new();
+    (desk.ground.is_ready, desk.ground.is_plain) = (false, true);
+    let job = desk.job("hello");
+    desk.ask(job);
+    assert_eq!(desk.written.len(), 0);
+    desk.go_to_next_deadline();
+    assert_eq!((desk.written.len(), desk.done.len()), (1, 0));
 }
 
 #[test]

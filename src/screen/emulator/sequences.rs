@@ -75,6 +75,7 @@ impl Emulator {
         }
     }
 
+    #[cfg_attr(agentsup_small, optimize(speed))]
     fn plain_csi(&mut self, csi: &Csi) {
         let (Cursor { row, col, .. }, cols, count) = (self.now.cursor, self.cols, csi.count(0));
         let style = self.now.pen.erased();

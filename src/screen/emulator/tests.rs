@@ -1,4 +1,12 @@
+use proptest::prelude::*;
+
 use super::super::{Queries, Screen};
+
+/// Of one column, of two, of none; joined, forbidden, plain; and what changes how they are put down.
+const PICK: [&str; 12] = [
+    "é", "│", "\u{fffd}", "世", "\u{200d}", "\u{301}", "\u{85}", "x", "\x1b[3G", "\x1b[4h", "\x1b[4l",
+    "\x1b[?7l",
+];
 
 /// What a screen of 10 columns and 4 rows shows after this.
 fn after(output: &str) -> String {
@@ -12,7 +20,10 @@ fn screen(output: &str) -> Screen {
     let mut singly = Screen::new(Queries::Us, Some(100));
     singly.begin(10, 4);
     output.as_bytes().chunks(1).for_each(|byte| singly.feed(byte));
-    let seen = |screen: &Screen| screen.capture(Some(200), |_| Vec::new()).unwrap().ansi();
+    let seen = |screen: &Screen| {
+        let capture = screen.capture(Some(200), |_| Vec::new()).unwrap();
+        (capture.ansi(), capture.row, capture.col)
+    };
     assert_eq!(seen(&whole), seen(&singly), "a split read must not matter");
     whole
 }
@@ -117,8 +128,17 @@ fn wide_and_combining_characters() {
     assert_eq!(cursor("👩\u{200d}🚀"), (0, 2));
     assert_eq!(after("👩\u{200d}🚀x"), "👩\u{200d}🚀x");
     assert_eq!(after("e\u{200d} xé"), "e\u{200d} xé");
+    assert_eq!(cursor("é\u{200d}é"), (0, 1));
     assert_eq!(after("日本\x1b[2Gx"), " x本");
     assert_eq!(after("\x1b(0lqk\x1b(B lqk"), "┌─┐ lqk");
+}
+
+proptest! {
+    /// `screen` takes all at once and byte by byte.
+    #[test]
+    fn characters_in_a_row_are_the_same_as_alone(picked in prop::collection::vec(prop::sample::select(&PICK[..]), 0..40)) {
+        screen(&picked.concat());
+    }
 }
 
 #[test]

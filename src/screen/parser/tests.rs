@@ -6,15 +6,23 @@ use super::*;
 #[derive(Default)]
 struct Heard(Vec<String>);
 
-impl Listener for Heard {
-    fn plain(&mut self, text: &[u8]) {
-        self.text(std::str::from_utf8(text).unwrap());
-    }
+impl Heard {
     fn text(&mut self, text: &str) {
         match self.0.last_mut().filter(|last| last.starts_with('"')) {
             Some(last) => last.push_str(text),
             None => self.0.push(format!("\"{text}")),
         }
+    }
+}
+
+impl Listener for Heard {
+    fn plain(&mut self, text: &[u8]) {
+        assert!(text.iter().all(|byte| matches!(byte, 0x20..=0x7e)));
+        self.text(std::str::from_utf8(text).unwrap());
+    }
+    fn other(&mut self, c: char) {
+        assert!(!c.is_ascii());
+        self.text(c.encode_utf8(&mut [0; 4]));
     }
     fn control(&mut self, control: u8) {
         self.0.push(format!("{control:02x}"));
@@ -88,10 +96,23 @@ fn characters_may_be_split_and_broken_ones_are_replaced() {
 
 proptest! {
     #[test]
-    fn a_run_of_text_ends_at_the_first_control(bytes in prop::collection::vec(
-        prop_oneof![8 => 0x20u8..=0xff, 1 => any::<u8>()], 0..40)) {
-        let end = bytes.iter().position(|b| b.is_ascii_control()).unwrap_or(bytes.len());
-        prop_assert_eq!(text_run(&bytes), (end, bytes[..end].is_ascii()));
+    fn a_run_of_plain_text_ends_at_the_first_byte_that_is_none(bytes in prop::collection::vec(
+        prop_oneof![30 => 0x20u8..=0x7e, 1 => any::<u8>()], 0..40)) {
+        let end = bytes.iter().position(|b| b.is_ascii_control() || !b.is_ascii()).unwrap_or(bytes.len());
+        prop_assert_eq!(plain_run(&bytes), end);
+    }
+
+    #[test]
+    fn characters_are_what_std_takes_them_for(bytes in prop::collection::vec(
+        prop_oneof![2 => any::<u8>(), 3 => prop::sample::select(&b"a\x80\x8f\x90\x9f\xa0\xbf\xc1\xc2\xe0\xed\xef\xf0\xf4\xf5"[..])],
+        0..12)) {
+        let text = heard_in(&[&bytes]).into_iter().filter_map(|word| word.strip_prefix('"').map(str::to_owned));
+        let known = String::from_utf8_lossy(&bytes);
+        // What the end cuts short may still become a character.
+        let known = known.strip_suffix('\u{fffd}').filter(|_| !begun_character(&bytes).is_empty()).unwrap_or(&known);
+        let printed = known.chars().filter(|c| !c.is_ascii_control());
+        prop_assume!(bytes.iter().all(|b| *b != 0x1b));
+        prop_assert_eq!(text.collect::<String>(), printed.collect::<String>());
     }
 
     #[test]
@@ -102,5 +123,55 @@ proptest! {
     ) {
         let at = at.min(bytes.len());
         prop_assert_eq!(heard_in(&[&bytes[..at], &bytes[at..]]), heard_in(&[&bytes]));
+    }
+}
+
+/// Listens to sequences alone.
+#[derive(Default)]
+struct Deaf(Heard);
+
+impl Listener for Deaf {
+    fn plain(&mut self, _: &[u8]) {}
+    fn other(&mut self, _: char) {}
+    fn wants_text(&self) -> bool {
+        false
+    }
+    fn control(&mut self, _: u8) {}
+    fn escape(&mut self, between: Option<u8>, last: u8) {
+        self.0.escape(between, last);
+    }
+    fn csi(&mut self, csi: &Csi) {
+        self.0.csi(csi);
+    }
+    fn osc(&mut self, command: &[u8], end: End) {
+        self.0.osc(command, end);
+    }
+    fn dcs(&mut self, data: &[u8]) {
+        self.0.dcs(data);
+    }
+}
+
+proptest! {
+    #[test]
+    fn who_does_not_want_text_hears_all_else_and_knows_where_a_character_ends(
+        pieces in prop::collection::vec(
+            prop_oneof![
+                "[a-c\u{e9}\u{20ac}\u{1f600}]{0,3}".prop_map(String::into_bytes),
+                prop::collection::vec(any::<u8>(), 0..6),
+                prop::sample::select(vec![&b"\x1b[1;31m"[..], b"\x1b[", b"38;5;1", b"m", b"\x1b]0;t\x07", b"\xe2\x82", b"\xac"])
+                    .prop_map(<[u8]>::to_vec),
+            ],
+            0..12,
+        ),
+    ) {
+        let (mut one, mut other) = (Parser::default(), Parser::default());
+        let (mut heard, mut deaf) = (Heard::default(), Deaf::default());
+        for piece in &pieces {
+            one.feed(piece, &mut heard);
+            other.feed(piece, &mut deaf);
+            prop_assert_eq!(one.is_between(), other.is_between());
+        }
+        heard.0.retain(|word| word.starts_with(['E', 'C', 'O', 'D']));
+        prop_assert_eq!(heard.0, deaf.0.0);
     }
 }

@@ -187,7 +187,7 @@ fn what_is_no_readable_file_is_refused_at_once() {
     let s = Scratch::new();
     let why = |path: &Path| Document::read(path).unwrap_err().0;
     let none = s.path().join("none.md");
-    assert_eq!(why(&none), format!("document: path does not exist: {}", none.display()));
+    assert!(why(&none).starts_with(&format!("document: path does not exist: {};", none.display())));
     assert!(why(s.path()).contains("is not a regular file"));
     let fifo = s.path().join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();

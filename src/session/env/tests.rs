@@ -16,6 +16,7 @@ fn wish(parent: &[(&str, &str)]) -> Wish {
         continue_args: vec![],
         allowed_dirs: vec![],
         socket: "/state/supervisor/s1.sock".into(),
+        uid: 1000,
         hooks: None,
     }
 }

@@ -1,6 +1,6 @@
 //! claude: its conversation has a UUID that a fresh start may choose and a later one resumes.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -56,6 +56,9 @@ const SUBCOMMANDS: &[&str] = &[
     "agents", "auth", "auto-mode", "doctor", "gateway", "install", "mcp", "plugin", "plugins",
     "project", "remote-control", "setup-token", "ultrareview", "update", "upgrade",
 ];
+
+/// The mode in which nobody is asked for permission.
+pub(super) const BYPASS: &str = "bypassPermissions";
 
 /// What says which conversation it is.
 const PICKS: &[&str] = &[
@@ -123,6 +126,42 @@ pub(super) fn settings(args: &[OsString]) -> Option<(Range<usize>, OsString)> {
     let words = args::read(OPTIONS, args);
     let found = words.options.into_iter().rfind(|found| found.name == "--settings")?;
     Some((found.at, found.value?))
+}
+
+/// Which files of settings are read, if that was said.
+pub(super) fn setting_sources(args: &[OsString]) -> Option<String> {
+    let words = args::read(OPTIONS, args);
+    let found = words.options.into_iter().rfind(|found| found.name == "--setting-sources")?;
+    Some(found.value?.to_string_lossy().into_owned())
+}
+
+/// The option with which hooks are not run.
+pub(super) fn without_hooks(args: &[OsString]) -> Option<&'static str> {
+    let words = args::read(OPTIONS, args);
+    ["--bare", "--safe-mode"].into_iter().find(|option| words.has(option))
+}
+
+/// What asks for a mode without permissions, now or later: claude treats both alike. A call that only
+/// prints something is not asked for it.
+pub(super) fn asks_for_bypass(args: &[OsString]) -> Option<&'static str> {
+    let words = args::read(OPTIONS, args);
+    if only_call(args, &words).is_some() {
+        return None;
+    }
+    let flags = ["--dangerously-skip-permissions", "--allow-dangerously-skip-permissions"];
+    let mode = || permission_mode(&words).filter(|mode| *mode == BYPASS);
+    let by_flag = flags.into_iter().find(|flag| words.has(flag));
+    by_flag.or_else(|| mode().map(|_| "--permission-mode bypassPermissions"))
+}
+
+/// Whether the command line names the mode, so that no settings do.
+pub(super) fn has_permission_mode(args: &[OsString]) -> bool {
+    permission_mode(&args::read(OPTIONS, args)).is_some()
+}
+
+/// The last one counts.
+fn permission_mode(words: &Words) -> Option<&OsStr> {
+    words.options.iter().rfind(|found| found.name == "--permission-mode")?.value.as_deref()
 }
 
 /// `claude mcp …`, `claude --version`: nothing to begin or to continue. With `-p` claude knows no

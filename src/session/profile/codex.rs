@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use super::args::Takes::{Many, Nothing, One};
 use super::args::{self, Table, Words};
-use super::{Ask, CallAsk, Line};
-use crate::session::{Conversation, How, Refusal, Start};
+use super::{Ask, CallAsk, Line, settings, threads};
+use crate::session::{Conversation, Environment, HookWish, How, Refusal, Start};
 
 /// Version 0.166.0.
 #[rustfmt::skip]
@@ -21,6 +21,9 @@ const OPTIONS: Table = &[
     (Nothing, &["--worktree"]), (Nothing, &["--search"]), (Nothing, &["--no-alt-screen"]),
     (Nothing, &["--no-daemon"]), (Nothing, &["--help", "-h"]), (Nothing, &["--version", "-V"]),
 ];
+
+/// What `agentsup hook` is told that it is called by codex.
+pub const NOTIFY: &str = "codex-notify";
 
 const ONE_SHOT: &[&str] = &["exec", "e", "review"];
 
@@ -65,6 +68,35 @@ pub(super) fn command_line(ask: &Ask) -> Result<Line, Refusal> {
         Start::Continue if ask.wants_continue_args() => Ok(ask.by_continue_args(&words, false)),
         Start::Continue => Ok(ask.line(resume(ask, &words))),
     }
+}
+
+/// It calls a program when a turn has ended, and tells it which conversation that was in. There can be one
+/// only, so a user's own is left alone. Its hooks would tell more, but it runs none that nobody has trusted
+/// in a file of the user's.
+pub(super) fn with_notify(command: &[OsString], wish: &HookWish, env: &Environment) -> Vec<OsString> {
+    let mut command = command.to_vec();
+    let words = args::read(OPTIONS, &command[1..]);
+    let ends_at_once = ["--help", "--version", "--remote"].iter().any(|option| words.has(option));
+    if ends_at_once || subcommand(&command[1..], &words).is_some() || has_own_notify(&words, env) {
+        return command;
+    }
+    let ours = serde_json::json!([wish.agentsup.to_string_lossy(), "hook", NOTIFY]);
+    // What JSON writes of words and lists, TOML reads.
+    command.splice(1..1, ["-c".into(), format!("notify={ours}").into()]);
+    command
+}
+
+fn has_own_notify(words: &Words, env: &Environment) -> bool {
+    let says = |text: &str| {
+        let key = text.trim_start().strip_prefix("notify").map(str::trim_start);
+        key.is_some_and(|rest| rest.starts_with('='))
+    };
+    let values =
+        words.options.iter().filter(|found| found.name == "--config").filter_map(|f| f.value.as_ref());
+    let mut values = values.map(|value| value.to_string_lossy());
+    let home = threads::codex_home(|name| env.get(name).map(OsString::from));
+    let file = home.and_then(|home| settings::read(&home.join("config.toml")).ok()).unwrap_or_default();
+    values.any(|value| says(&value)) || String::from_utf8_lossy(&file).lines().any(says)
 }
 
 /// Unlike a prompt it may follow one: `codex hello resume` resumes. Behind `--` it is a prompt.

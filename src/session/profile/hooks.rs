@@ -1,24 +1,36 @@
-//! How an agent is made to tell of itself: for claude, settings on its command line whose hooks call
+//! How an agent is made to tell of itself: for codex, a command that it calls at the end of a turn; for claude, settings on its command line whose hooks call
 //! `agentsup hook`. No file of the user's is touched; settings of theirs are merged with ours, because
 //! claude takes only one.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::{Profile, claude};
+use super::{Profile, claude, codex, settings};
+use crate::session::{Environment, HookWish};
 
 /// What is listened to, by claude's names.
-const EVENTS: [&str; 2] = ["UserPromptSubmit", "Stop"];
+const EVENTS: [&str; 13] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    PERMISSION,
+    "Notification",
+    "Stop",
+    "StopFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "SessionEnd",
+];
+/// The one that waits for an answer.
+const PERMISSION: &str = "PermissionRequest";
 /// Seconds. The client gives up long before; claude would wait a minute.
-const TIMEOUT: u32 = 5;
-/// Settings are written by hand; beyond this it is some other file.
-const LARGEST: u64 = 1 << 20;
+const TIMEOUT: u64 = 5;
 
 /// A command with hooks, as far as it can have them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,12 +47,14 @@ pub struct Hooked {
 /// What hooks are made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// Our own binary, which the hooks call.
-    pub agentsup: &'a Path,
+    pub wish: &'a HookWish,
     /// Where merged settings may be put.
     pub file: &'a Path,
     /// Where the agent will run.
     pub cwd: &'a Path,
+    /// Why they would not be run.
+    pub off: Option<&'a str>,
+    pub env: &'a Environment,
 }
 
 impl Profile {
@@ -48,7 +62,14 @@ impl Profile {
         let plain = || Hooked { command: command.to_vec(), ..Hooked::default() };
         match (self, wanted) {
             (Profile::Claude, Some(wanted)) if claude::takes_prompts(&command[1..]) => {
-                with_settings(command, &wanted).unwrap_or_else(|why| Hooked { warning: Some(why), ..plain() })
+                let hooked = match wanted.off {
+                    Some(why) => Err(why.to_owned()),
+                    None => with_settings(command, &wanted),
+                };
+                hooked.unwrap_or_else(|why| Hooked { warning: Some(why), ..plain() })
+            }
+            (Profile::Codex, Some(Wanted { wish, env, .. })) => {
+                Hooked { command: codex::with_notify(command, wish, env), ..Hooked::default() }
             }
             (Profile::Claude | Profile::Codex | Profile::Other, _) => plain(),
         }
@@ -62,11 +83,11 @@ fn with_settings(command: &[OsString], wanted: &Wanted) -> Result<Hooked, String
         hooked.command.splice(1..1, ["--settings".into(), ours.into()]);
         return Ok(hooked);
     };
-    let word: OsString = if theirs.as_bytes().trim_ascii_start().starts_with(b"{") {
+    let word: OsString = if settings::is_json(&theirs) {
         merged(theirs.as_bytes(), wanted).map_err(|why| format!("--settings: {why}"))?.into()
     } else {
         let path = wanted.cwd.join(&theirs);
-        let text = read(&path).and_then(|bytes| merged(&bytes, wanted));
+        let text = settings::read(&path).and_then(|bytes| merged(&bytes, wanted));
         let text = text.map_err(|why| format!("--settings {}: {why}", path.display()))?;
         hooked.file = Some((wanted.file.to_owned(), text));
         wanted.file.as_os_str().to_owned()
@@ -78,22 +99,6 @@ fn with_settings(command: &[OsString], wanted: &Wanted) -> Result<Hooked, String
         false => word,
     };
     Ok(hooked)
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let unreadable = |error| format!("it cannot be read: {error}");
-    // A fifo must not be waited for, and what it holds can be read only once: it is claude's.
-    let open = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-    let file = open.map_err(unreadable)?;
-    if !file.metadata().map_err(unreadable)?.is_file() {
-        return Err("it is no regular file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    match bytes.len() as u64 > LARGEST {
-        true => Err("it is larger than 1 MiB".to_owned()),
-        false => Ok(bytes),
-    }
 }
 
 /// Their settings with our hooks behind their own for each event.
@@ -111,10 +116,14 @@ fn merged(theirs: &[u8], wanted: &Wanted) -> Result<String, String> {
 }
 
 fn ours(wanted: &Wanted) -> Map<String, Value> {
-    let agentsup = quoted(&wanted.agentsup.to_string_lossy());
+    let agentsup = quoted(&wanted.wish.agentsup.to_string_lossy());
     let group = |event: &str| {
-        let command = format!("{agentsup} hook {event}");
-        json!([{"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT}]}])
+        // A binary that is gone is no error of the agent's; one that is there takes the shell's place, so that
+        // who ends the hook ends it.
+        let command = format!("[ -x {agentsup} ] && exec {agentsup} hook {event} 2>/dev/null || :");
+        // The supervisor denies in time; claude's own limit is for one that hangs.
+        let waits = if event == PERMISSION { wanted.wish.permission_timeout.as_secs() } else { 0 };
+        json!([{"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT + waits}]}])
     };
     EVENTS.iter().map(|event| ((*event).to_owned(), group(event))).collect()
 }
@@ -131,16 +140,47 @@ fn quoted(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::testing::Scratch;
+    use crate::session::testing::{self, Scratch};
 
-    const OURS: &str =
-        r#"{"hooks":[{"command":"/bin/agentsup hook UserPromptSubmit","timeout":5,"type":"command"}]}"#;
-    const STOP: &str = r#"{"hooks":[{"command":"/bin/agentsup hook Stop","timeout":5,"type":"command"}]}"#;
+    fn wish() -> HookWish {
+        HookWish { agentsup: "/bin/agentsup".into(), permission_timeout: std::time::Duration::from_secs(300) }
+    }
+
+    #[test]
+    fn a_binary_that_is_gone_is_no_error() {
+        for path in ["/nowhere/agentsup", "/nowhere/it's not"] {
+            let scratch = Scratch::new();
+            let wish = HookWish { agentsup: path.into(), ..wish() };
+            let (file, env) = (scratch.path(), testing::env(&[("HOME", "/h")]));
+            let wanted = Wanted { wish: &wish, file, cwd: file, off: None, env: &env };
+            let command = ours(&wanted)["Stop"][0]["hooks"][0]["command"].as_str().unwrap().to_owned();
+            let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
+            assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{command}: {output:?}");
+        }
+    }
+
+    fn ours_for(event: &str) -> Value {
+        let timeout = if event == PERMISSION { 305 } else { 5 };
+        let command = format!("[ -x /bin/agentsup ] && exec /bin/agentsup hook {event} 2>/dev/null || :");
+        json!({"hooks": [{"command": command, "timeout": timeout, "type": "command"}]})
+    }
+
+    /// Our hooks, with `theirs` before them for two events.
+    fn settings(theirs: Option<(Value, Value)>) -> Value {
+        let mut hooks: Map<String, Value> =
+            EVENTS.iter().map(|event| ((*event).to_owned(), json!([ours_for(event)]))).collect();
+        if let Some((stop, prompt)) = theirs {
+            hooks["Stop"] = json!([stop, ours_for("Stop")]);
+            hooks["UserPromptSubmit"] = json!([prompt, ours_for("UserPromptSubmit")]);
+        }
+        json!({ "hooks": hooks })
+    }
 
     fn hooked(scratch: &Scratch, line: &[&str]) -> Hooked {
         let command: Vec<OsString> = line.iter().map(OsString::from).collect();
         let file = Path::new("/state/s.settings");
-        let wanted = Wanted { agentsup: Path::new("/bin/agentsup"), file, cwd: scratch.path() };
+        let env = testing::env::<&str>(&[]);
+        let wanted = Wanted { wish: &wish(), file, cwd: scratch.path(), off: None, env: &env };
         Profile::Claude.with_hooks(&command, Some(wanted))
     }
 
@@ -151,7 +191,7 @@ mod tests {
     #[test]
     fn a_call_without_settings_gets_ours_where_nothing_can_swallow_them() {
         let scratch = Scratch::new();
-        let ours = format!(r#"{{"hooks":{{"Stop":[{STOP}],"UserPromptSubmit":[{OURS}]}}}}"#);
+        let ours = settings(None).to_string();
         let hooked = hooked(&scratch, &["claude", "--model", "opus", "do it"]);
         assert_eq!(hooked.command, words(&["claude", "--settings", &ours, "--model", "opus", "do it"]));
         assert!(hooked.is_on && hooked.file.is_none() && hooked.warning.is_none());
@@ -161,9 +201,9 @@ mod tests {
     fn the_users_own_settings_keep_working_beside_ours() {
         let scratch = Scratch::new();
         let theirs = r#"{"model":"x","hooks":{"Stop":[1],"UserPromptSubmit":[{"hooks":[2]}]}}"#;
-        let both = format!(
-            r#"{{"hooks":{{"Stop":[1,{STOP}],"UserPromptSubmit":[{{"hooks":[2]}},{OURS}]}},"model":"x"}}"#
-        );
+        let mut both = settings(Some((json!(1), json!({"hooks": [2]}))));
+        both["model"] = "x".into();
+        let both = both.to_string();
         let json = hooked(&scratch, &["claude", "--settings", theirs, "-c"]);
         assert_eq!(json.command, words(&["claude", "--settings", &both, "-c"]));
         let json = hooked(&scratch, &["claude", &format!("--settings={theirs}")]);
@@ -175,6 +215,26 @@ mod tests {
         // claude takes the last one.
         let two = hooked(&scratch, &["claude", "--settings", "none.json", "--settings", theirs]);
         assert_eq!(two.command, words(&["claude", "--settings", "none.json", "--settings", &both]));
+    }
+
+    /// Each file as claude 2.1.197 itself read it.
+    #[test]
+    fn a_file_that_claude_can_read_is_merged() {
+        let scratch = Scratch::new();
+        for (theirs, merged) in [
+            (&b"\xef\xbb\xbf{\"model\":\"x\"}"[..], json!({"model": "x"})),
+            (b"{\"model\":\"\xff\"}", json!({"model": "\u{fffd}"})),
+            (b"", json!({})),
+            (b"\xef\xbb\xbf", json!({})),
+            (b" \n", json!({})),
+        ] {
+            std::fs::write(scratch.path().join("mine.json"), theirs).unwrap();
+            let file = hooked(&scratch, &["claude", "--settings", "mine.json"]);
+            let mut both = settings(None);
+            both.as_object_mut().unwrap().extend(merged.as_object().unwrap().clone());
+            assert_eq!(file.warning, None, "{theirs:?}");
+            assert_eq!(file.file.unwrap().1, both.to_string(), "{theirs:?}");
+        }
     }
 
     #[test]
@@ -209,10 +269,42 @@ mod tests {
         for line in [&["claude", "-p", "hi"][..], &["claude", "--version"], &["claude", "mcp", "list"]] {
             assert_eq!(hooked(&scratch, line), Hooked { command: words(line), ..Hooked::default() });
         }
-        let command = words(&["codex"]);
-        let wanted = Wanted { agentsup: Path::new("a"), file: Path::new("b"), cwd: Path::new("/") };
-        assert!(!Profile::Codex.with_hooks(&command, Some(wanted)).is_on);
         assert!(!Profile::Claude.with_hooks(&words(&["claude"]), None).is_on);
+    }
+
+    fn notified(line: &[&str], env: &[(&str, &str)]) -> Vec<OsString> {
+        let env = testing::env(env);
+        let wanted =
+            Wanted { wish: &wish(), file: Path::new("b"), cwd: Path::new("/"), off: None, env: &env };
+        let hooked = Profile::Codex.with_hooks(&words(line), Some(wanted));
+        assert!(!hooked.is_on, "it does not say which prompts it was given");
+        hooked.command
+    }
+
+    #[test]
+    fn codex_calls_us_at_the_end_of_a_turn_unless_it_calls_somebody_else() {
+        let notify = r#"notify=["/bin/agentsup","hook","codex-notify"]"#;
+        assert_eq!(
+            notified(&["codex", "-m", "o3", "hi"], &[]),
+            words(&["codex", "-c", notify, "-m", "o3", "hi"])
+        );
+        for line in [
+            &["codex", "-c", "notify=['x']"][..],
+            &["codex", "--config=notify = ['x']"],
+            &["codex", "exec", "hi"],
+            &["codex", "--version"],
+            &["codex", "resume", "--last"],
+        ] {
+            assert_eq!(notified(line, &[]), words(line));
+        }
+        let prompt = ["codex", "-c", "model=o3", "notify=me"];
+        assert_eq!(notified(&prompt, &[]).len(), 6, "a prompt is no setting");
+        let scratch = Scratch::new();
+        scratch.file("config.toml", "model = \"o3\"\n notify = [\"mine\"]\n");
+        let home = scratch.path().to_str().unwrap();
+        assert_eq!(notified(&["codex"], &[("CODEX_HOME", home)]), words(&["codex"]));
+        scratch.file("config.toml", "model = \"o3\"\n[tui]\nnotifications = true\n");
+        assert_eq!(notified(&["codex"], &[("CODEX_HOME", home)]), words(&["codex", "-c", notify]));
     }
 
     #[test]

@@ -5,8 +5,13 @@ mod args;
 mod claude;
 mod codex;
 pub mod hooks;
+pub mod limit;
+pub(super) mod settings;
 #[cfg(test)]
 mod tests;
+pub mod threads;
+
+pub use codex::NOTIFY;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -129,6 +134,20 @@ impl Profile {
             Profile::Codex => codex::call(ask),
             Profile::Other => None,
         }
+    }
+
+    /// Whether a first spawn of `command` can be given a prompt.
+    pub fn check_prompt(self, command: &[OsString], prompt: &str) -> Result<(), Refusal> {
+        let ask = Ask {
+            command,
+            prompt: Some(prompt),
+            continue_args: &[],
+            start: Start::Fresh,
+            conversation: &Conversation::default(),
+            new_id: "",
+            has_transcript: &|_| false,
+        };
+        self.command_line(&ask).map(|_| ())
     }
 
     pub fn command_line(self, ask: &Ask) -> Result<Line, Refusal> {

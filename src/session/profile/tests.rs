@@ -1,5 +1,5 @@
 use super::*;
-use crate::session::testing::Scratch;
+use crate::session::testing::{Scratch, env};
 
 const NEW: &str = "11111111-1111-4111-8111-111111111111";
 const OLD: &str = "22222222-2222-4222-8222-222222222222";
@@ -275,17 +275,6 @@ fn a_transcript_is_found_in_any_project_of_the_agents_own_config() {
     s.file(&format!(".claude/projects/-w-x/{OLD}.jsonl"), "{}\n");
     s.file(&format!(".claude/projects/-w-x/{OWN}.jsonl"), "");
     s.file(&format!("cfg/projects/-y/{NEW}.jsonl"), "{}\n");
-    let env = |vars: &[(&str, &OsStr)]| Environment {
-        vars: vars
-            .iter()
-            .map(|(name, value)| crate::session::EnvVar {
-                name: name.into(),
-                value: value.into(),
-                source: "parent",
-            })
-            .collect(),
-        dropped: vec![],
-    };
     let home = s.path().as_os_str();
     let has = |id: &str, vars: &[(&str, &OsStr)]| Profile::Claude.has_transcript(id, &env(vars), s.path());
     assert!(has(OLD, &[("HOME", home)]));

@@ -54,7 +54,7 @@ fn a_named_place_is_made_with_its_parents_and_private() {
     let made = make(&named(&dir)).unwrap();
     assert_eq!(made, seen);
     assert_eq!(made, StateDir { path: dir.clone(), source: "--dir" });
-    for path in [dir.clone(), dir.join("supervisor"), dir.join("logs")] {
+    for path in [dir.clone(), dir.join("supervisor"), dir.join("logs"), dir.join("claims")] {
         assert_eq!(mode(&path), 0o700, "{}", path.display());
     }
     assert_eq!(made.socket("s"), dir.join("supervisor/s.sock"));

@@ -35,6 +35,9 @@ struct Line {
     is_compact_summary: Value,
     #[serde(default)]
     is_api_error_message: Value,
+    /// What kind of one.
+    #[serde(default)]
+    error: Value,
     #[serde(default)]
     message: Value,
     #[serde(default)]
@@ -68,6 +71,26 @@ pub fn entries(line: &str) -> Result<Vec<Entry>, Unreadable> {
         0..=PARTS_MOST => Ok(page.entries),
         _ => Err(Unreadable),
     }
+}
+
+/// Who spoke last, if it was about a limit.
+#[derive(Debug, PartialEq)]
+pub struct LastWord {
+    /// Seconds since 1970.
+    pub at: Option<f64>,
+    /// What was said of a rate limit; `None`: it was about something else.
+    pub limit: Option<String>,
+}
+
+/// `None` for a line that nobody says: bookkeeping, or no line of claude's.
+pub fn last_word(line: &str) -> Option<LastWord> {
+    let line: Line = serde_json::from_str(line).ok()?;
+    if is(&line.is_sidechain) || is(&line.is_meta) || !matches!(line.what.as_str(), "user" | "assistant") {
+        return None;
+    }
+    let is_limit = is(&line.is_api_error_message) && line.error == "rate_limit";
+    let said = || parts(&line.message["content"]).filter_map(plain).collect::<Vec<_>>().join("\n");
+    Some(LastWord { at: line.timestamp.as_str().and_then(seconds), limit: is_limit.then(said) })
 }
 
 fn is(flag: &Value) -> bool {

@@ -1,16 +1,18 @@
 //! The conversation as the agent itself writes it down: where its file lies (`place`), how it is
-//! read from either end in small pieces (`lines`), and what a line of it means (`claude`). Called by
+//! read from either end in small pieces (`lines`), what a line of it means (`claude`) and costs (`usage`). Called by
 //! `supervisor` for callers that read or follow it. The file is the agent's, so anything may stand
 //! in it; nothing here opens it, keeps it or fails on it.
 
 mod claude;
 pub mod lines;
 mod place;
+mod usage;
 
 use serde_json::Value;
 
-pub use claude::{Unreadable, entries};
+pub use claude::{LastWord, Unreadable, entries, last_word};
 pub use place::Place;
+pub use usage::{Spent, Tokens};
 
 /// One thing that was said or done.
 #[derive(Clone, Debug, PartialEq)]

@@ -22,13 +22,18 @@ pub struct Place {
 impl Place {
     /// `None` when the agent's environment does not tell.
     pub fn of_claude(env: &Environment, cwd: &Path) -> Option<Place> {
-        let set = |name| env.get(name).filter(|value| !value.is_empty());
-        let config = match (set("CLAUDE_CONFIG_DIR"), set("HOME")) {
-            (Some(dir), _) => cwd.join(dir),
-            (None, Some(home)) => cwd.join(home).join(".claude"),
-            (None, None) => return None,
-        };
+        let config = Place::config_of_claude(env, cwd)?;
         Some(Place { projects: config.join("projects"), likely: project_name(cwd) })
+    }
+
+    /// Where claude keeps what is the user's.
+    pub(in crate::session) fn config_of_claude(env: &Environment, cwd: &Path) -> Option<PathBuf> {
+        let set = |name| env.get(name).filter(|value| !value.is_empty());
+        match (set("CLAUDE_CONFIG_DIR"), set("HOME")) {
+            (Some(dir), _) => Some(cwd.join(dir)),
+            (None, Some(home)) => Some(cwd.join(home).join(".claude")),
+            (None, None) => None,
+        }
     }
 
     /// The id may come from a record that anybody edited; it becomes a file name here.
@@ -68,16 +73,7 @@ fn project_name(cwd: &Path) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::EnvVar;
-    use crate::session::testing::Scratch;
-
-    fn env(vars: &[(&str, &str)]) -> Environment {
-        let var =
-            |(name, value): &(&str, &str)| EnvVar { name: name.into(), value: value.into(), source: "test" };
-        let mut vars: Vec<EnvVar> = vars.iter().map(var).collect();
-        vars.sort_by(|a, b| a.name.cmp(&b.name));
-        Environment { vars, dropped: vec![] }
-    }
+    use crate::session::testing::{Scratch, env};
 
     #[test]
     fn the_config_dir_is_the_agents_own() {

@@ -2,6 +2,7 @@
 //! reader is two numbers and the open file; what it is told is read from the file while it takes it,
 //! a piece in a turn of the loop, so that neither a huge file nor a slow reader is felt by others.
 
+mod counting;
 mod reading;
 mod told;
 mod watched;
@@ -19,6 +20,7 @@ use crate::control::protocol::{Code, Error, Id, Reply};
 use crate::control::server::{CallerId, Server};
 use crate::session::Profile;
 use crate::session::transcript::Place;
+pub(super) use counting::Counting;
 use reading::Fed;
 pub(super) use reading::Reading;
 use watched::Watched;

@@ -244,7 +244,7 @@ fn is_same(one: &File, other: &File) -> bool {
     identity(one) == identity(other)
 }
 
-fn length(file: &File) -> u64 {
+pub fn length(file: &File) -> u64 {
     file.metadata().map_or(0, |meta| meta.len())
 }
 

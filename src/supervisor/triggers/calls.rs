@@ -1,5 +1,7 @@
 //! What callers ask of triggers.
 
+use std::time::Instant;
+
 use super::super::calls::{Answer, Answered, refuse};
 use super::super::denials::Kind;
 use super::super::settings::Io;
@@ -13,6 +15,7 @@ use crate::control::server::CallerId;
 use crate::log::{Event as LogEvent, Name};
 use crate::os::random;
 use crate::os::socket::Peer;
+use crate::policy::activity::Word;
 use crate::policy::life::Phase;
 use crate::policy::trigger::{Asked, By, For, Refusal, envelope};
 
@@ -183,6 +186,7 @@ impl Supervisor {
 
     pub(in crate::supervisor) fn heartbeat(&mut self) -> Answered {
         self.note_heartbeat();
+        self.activity.says(Word::Heartbeat, Instant::now());
         let effects = self.bridge.triggers.acked_in_flight(By::Heartbeat, now());
         self.perform_triggers(effects);
         Ok(Answer::Now(Body::Ack(Ack {})))

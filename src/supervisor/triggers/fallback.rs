@@ -100,7 +100,15 @@ impl Supervisor {
                 let effects = self.bridge.triggers.prompt_taken(prompt, now());
                 self.perform_triggers(effects);
             }
-            HookEvent::Stop | HookEvent::Other => self.agent_at_work(),
+            HookEvent::SessionStart
+            | HookEvent::PreToolUse
+            | HookEvent::PostToolUse
+            | HookEvent::PostToolUseFailure
+            | HookEvent::PermissionRequest
+            | HookEvent::Notification
+            | HookEvent::Stop
+            | HookEvent::StopFailure
+            | HookEvent::Other => self.agent_at_work(),
         }
     }
 
@@ -133,7 +141,7 @@ impl Supervisor {
             .maybe("error", (!words.is_empty()).then_some(words));
         self.log.record(event);
         if called == Called::Answered {
-            self.note_heartbeat();
+            self.note_sign();
         }
         let effects = self.bridge.triggers.call_ended(called, now());
         self.perform_triggers(effects);

@@ -1,7 +1,7 @@
 //! `<session>.triggers`: what was accepted and what became of it, a line each, so that neither a
 //! restart of the agent nor one of the supervisor drops or doubles a trigger.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::super::record;
+use crate::control::json;
 use crate::policy::trigger::{Asked, Left, State, Status, Triggers};
+use crate::sorted::Sorted;
 
 /// Written anew beyond this: most lines are of triggers that have ended.
 const LONG: u64 = 8 << 20;
@@ -145,9 +147,9 @@ pub(super) fn ended(status: &Status) -> Option<Line> {
 fn replay(text: &[u8]) -> Left {
     let (mut asked_for, mut ended) = (InOrder::default(), InOrder::default());
     let mut typing = HashSet::new();
-    let mut blocked = BTreeSet::new();
+    let mut blocked = Sorted::new();
     for line in text.split(|byte| *byte == b'\n') {
-        match serde_json::from_slice(line) {
+        match json::read_bytes(line) {
             Ok(Line::Asked { id, thread, reason, text, force, at }) => {
                 ended.remove(&id);
                 let asked = Asked::new(&id, &thread, reason.as_deref(), &text, force, usize::MAX);
@@ -189,14 +191,19 @@ fn replay(text: &[u8]) -> Left {
                 };
                 ended.put(id, status);
             }
-            Ok(Line::Blocked(thread)) => drop(blocked.insert(thread)),
+            Ok(Line::Blocked(thread)) => drop(blocked.insert(thread, ())),
             Ok(Line::Unblocked(thread)) => drop(blocked.remove(&thread)),
             Err(_) => {}
         }
     }
     let (under_way, waiting): (Vec<_>, Vec<_>) =
         asked_for.items().partition(|(asked, _)| typing.contains(&asked.id));
-    Left { waiting, under_way, ended: ended.items().collect(), blocked: blocked.into_iter().collect() }
+    Left {
+        waiting,
+        under_way,
+        ended: ended.items().collect(),
+        blocked: blocked.into_iter().map(|(thread, ())| thread).collect(),
+    }
 }
 
 /// What was put last is last. Found by id: a file has room for tens of thousands.

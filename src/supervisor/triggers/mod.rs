@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use super::{Charge, Supervisor, figures, now};
 use crate::control::protocol::{Body, Code, Error};
+use crate::policy::activity::Word;
 use crate::policy::life::Phase;
 use crate::policy::trigger::{Agent, By, Effect, Numbers, State, Triggers, Typed, World, envelope};
 use crate::policy::typing::{Ground, Job};
@@ -51,6 +52,11 @@ impl Bridge {
         }
     }
 
+    /// What stood in the way may have gone.
+    pub(super) fn stir(&mut self) {
+        self.moved = true;
+    }
+
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.triggers.wake()
     }
@@ -74,8 +80,15 @@ impl Bridge {
 }
 
 impl Supervisor {
+    /// By a verb of its own.
     pub(super) fn note_heartbeat(&mut self) {
+        self.note_sign();
+        self.activity.note_spoke();
+    }
+
+    pub(super) fn note_sign(&mut self) {
         self.bridge.heartbeat = Some(figures::epoch());
+        self.activity.says(Word::Sign, Instant::now());
     }
 
     /// The agent says which prompt it was given.
@@ -111,6 +124,13 @@ impl Supervisor {
     /// After every turn of the loop: triggers and all other typing, as far as they can go now.
     pub(super) fn deliver_and_type(&mut self) {
         loop {
+            let is_waited_for =
+                self.desk.has_work() || self.recovery.comes_first() || self.bridge.triggers.has_work();
+            self.note_when_line_opens(is_waited_for);
+            if is_waited_for {
+                self.see_to_stray();
+            }
+            self.see_to_recovery();
             self.see_to_triggers();
             self.type_on();
             let has_news = !self.events.is_empty();
@@ -133,7 +153,7 @@ impl Supervisor {
         let (screen, charge) = (&self.screen, &self.charge);
         let world = World {
             agent: standing(&ground, self.life.phase()),
-            is_ready: ground.is_ready && takes_keys,
+            is_ready: ground.is_ready && takes_keys && !self.recovery.comes_first(),
             has_draft: ground.has_draft,
             is_held: !takes_keys,
             is_working: self.bridge.in_turn,
@@ -218,7 +238,7 @@ impl Supervisor {
         }
     }
 
-    fn keep_anew(&mut self) {
+    pub(super) fn keep_anew(&mut self) {
         let Bridge { kept: Some(kept), triggers, .. } = &mut self.bridge else { return };
         let written = kept.write_anew(triggers);
         self.tell_kept(written);

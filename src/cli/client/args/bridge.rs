@@ -1,15 +1,14 @@
 //! The options of the verbs between callers and the agent: triggers, and what the agent says of them.
 
-use argh::{ArgsInfo, FromArgs};
+use argh::ArgsInfo;
 
-use super::{Client, Common};
+use crate::cli::given::{Declared, FromGiven, Given};
 use crate::cli::words::Word;
 
 client_verb! {
     #[argh(
         name = "trigger",
         description = "a message for the agent that must arrive, and whether it did",
-        usage = "--thread T [options] [SESSION] (TEXT|-)",
         example = "{command_name} --thread ci 'the build is red'\n\
                    {command_name} --thread ci --id build-7 my-session - < log.txt\n\
                    {command_name} --thread ci --force --why 'on call' 'stop that'",
@@ -25,7 +24,8 @@ client_verb! {
                 nothing is typed twice. Whoever stops waiting (Ctrl-C) leaves it waiting:\n\
                 `agentsup triggers --cancel ID` takes back what was not typed yet.\n"
     )]
-    "trigger" Trigger, timeout "DURATION that all of it may take (default: 10m)", codes
+    "trigger" Trigger, usage "--thread T [options] [SESSION] (TEXT|-)",
+    timeout "DURATION that all of it may take (default: 10m)", codes
     "Exit codes: 0 when delivered, or accepted with --no-wait, or\n\
      \u{20}   1  stdout cannot be written\n\
      \u{20}   2  usage error, or more than one session to choose from\n\
@@ -67,10 +67,10 @@ client_verb! {
     #[argh(
         name = "triggers",
         description = "the triggers that wait and the last that have ended",
-        usage = "[options] [SESSION]",
         example = "{command_name}\n{command_name} --json my-session\n{command_name} --cancel build-7"
     )]
-    "triggers" Triggers, timeout "DURATION that the answer may take (default: 5s)" {
+    "triggers" Triggers, usage "[options] [SESSION]",
+    timeout "DURATION that the answer may take (default: 5s)" {
         /// ID of a trigger that is not to be typed any more
         #[argh(option, arg_name = "ID")]
         pub cancel: Option<Word>,
@@ -81,22 +81,22 @@ client_verb! {
     #[argh(
         name = "ack",
         description = "for the agent: the trigger with this ID has arrived",
-        usage = "[options] [SESSION] ID",
         example = "{command_name} build-7"
     )]
-    "ack" Ack, timeout "DURATION that the answer may take (default: 5s)" {}
+    "ack" Ack, usage "[options] [SESSION] ID",
+    timeout "DURATION that the answer may take (default: 5s)" {}
 }
 
 client_verb! {
     #[argh(
         name = "progress",
         description = "for the agent: a thread gets on",
-        usage = "(--thread T|--id ID) [options] [SESSION]",
         example = "{command_name} --thread ci\n{command_name} --id build-7 --finding 'the cache is stale'",
         note = "Acknowledges the thread's trigger too. The same finding again is no progress:\n\
                 three in a row block the thread, as do 20 turns without any.\n"
     )]
-    "progress" Progress, timeout "DURATION that the answer may take (default: 5s)" {
+    "progress" Progress, usage "(--thread T|--id ID) [options] [SESSION]",
+    timeout "DURATION that the answer may take (default: 5s)" {
         /// the thread
         #[argh(option, arg_name = "T")]
         pub thread: Option<Word>,
@@ -115,18 +115,18 @@ client_verb! {
     #[argh(
         name = "heartbeat",
         description = "for the agent: it lives, and has the trigger that was typed",
-        usage = "[options] [SESSION]",
         example = "{command_name}"
     )]
-    "heartbeat" Heartbeat, timeout "DURATION that the answer may take (default: 5s)" {}
+    "heartbeat" Heartbeat, usage "[options] [SESSION]",
+    timeout "DURATION that the answer may take (default: 5s)" {}
 }
 
 client_verb! {
     #[argh(
         name = "unblock",
         description = "free a thread that the loop guard has blocked",
-        usage = "[options] [SESSION] THREAD",
         example = "{command_name} ci\n{command_name} my-session ci"
     )]
-    "unblock" Unblock, timeout "DURATION that the answer may take (default: 5s)" {}
+    "unblock" Unblock, usage "[options] [SESSION] THREAD",
+    timeout "DURATION that the answer may take (default: 5s)" {}
 }

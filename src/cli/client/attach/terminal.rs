@@ -24,7 +24,7 @@ const BELOW_ALL: &str = "\x1b[9999;1H\r\n";
 
 pub struct Terminal {
     original: Termios,
-    sink: Sink,
+    sink: Sink<'static>,
     out: VecDeque<u8>,
     /// What it shows, so that the last line can be put below that.
     screen: Screen,
@@ -38,7 +38,7 @@ impl Terminal {
         let (cols, rows) = tty::size(tty::stdin()).unwrap_or((80, 24));
         screen.begin(cols, rows);
         let out = VecDeque::from(KEEP_TITLE.as_bytes().to_vec());
-        let sink = Sink::on(sink::stdout())?;
+        let sink = Sink::on(sink::stdout());
         let mut terminal = Terminal { original, sink, out, screen, is_painted: false };
         rescue::remember(&terminal.original, &format!("{}{PUT_TITLE_BACK}{BELOW_ALL}", canvas::off()));
         tty::set_modes(tty::stdin(), &tty::raw(&terminal.original))?;

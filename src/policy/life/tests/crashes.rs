@@ -312,6 +312,14 @@ fn a_continue_that_fails_within_ten_seconds_makes_the_next_spawn_fresh() {
 }
 
 #[test]
+fn a_continue_that_has_spoken_did_not_fail() {
+    let mut story = Story::runs(Rules { first: Next::Continue, ..always() });
+    let effects = story.runs_for(secs(1)).hears(Event::Exited(End { spoke: true, ..code(137) }));
+    assert!(!effects.contains(&Effect::TellContinueFailed), "{effects:?}");
+    assert_eq!(story.sequel(), Waits(secs(2), Next::Continue));
+}
+
+#[test]
 fn a_failed_continue_is_told_between_the_exit_and_the_restart() {
     let mut story = Story::runs(Rules { first: Next::Continue, ..rules() });
     let (class, next) = (Class::Transient, Next::Fresh);
@@ -412,9 +420,10 @@ fn quit_ends_with_the_last_code() {
 fn leftovers_are_cleared_first_and_at_most_for_the_grace_and_a_second() {
     let mut story = Story::begins(rules());
     assert_eq!(story.armed(), Some((secs(6), Why::GraceOver)));
-    assert_eq!(story.reaches_deadline(), [Effect::Leftovers(Order::Term)]);
-    assert_eq!(story.reaches_deadline(), [Effect::Leftovers(Order::KillAll)]);
-    assert_eq!(story.reaches_deadline(), [Effect::Leftovers(Order::GiveUp), Effect::Spawn(Next::Fresh)]);
+    let orders = |order| Effect::Leftovers(Whose::EarlierSupervisor, order);
+    assert_eq!(story.reaches_deadline(), [orders(Order::Term)]);
+    assert_eq!(story.reaches_deadline(), [orders(Order::KillAll)]);
+    assert_eq!(story.reaches_deadline(), [orders(Order::GiveUp), Effect::Spawn(Next::Fresh)]);
     story.is_running();
 }
 
@@ -450,4 +459,36 @@ fn an_exit_that_the_operator_typed_counts_as_none_and_leads_where_a_clean_one_do
     let mut story = Story::runs(Rules { on_clean: OnClean::Exit, ..rules() });
     story.hears(typed);
     assert_eq!(story.sequel(), Ends(130));
+}
+
+#[test]
+fn with_halt_within_only_the_failures_of_that_time_are_counted() {
+    let numbers = Numbers { halt_after: 3, halt_within: Some(secs(100)), ..Numbers::default() };
+    let within = || Rules { numbers: numbers.clone(), ..always() };
+    // Each run is shorter than `stable_after`, and yet there are never three in 100 s.
+    let mut story = Story::runs(within());
+    for _ in 0..20 {
+        story.runs_for(secs(60)).exits(1);
+        assert!(matches!(story.sequel(), Waits(..)));
+        assert!(story.life.history().in_a_row() <= 2);
+        story.reaches_deadline();
+    }
+    story.exits(1);
+    assert_eq!(story.sequel(), Halts, "at once behind two that were a minute apart");
+    // A halt that was forgiven begins to count anew.
+    story.hears(Event::Retry);
+    for _ in 0..2 {
+        story.exits(1);
+        assert!(matches!(story.sequel(), Waits(..)));
+        story.reaches_deadline();
+    }
+    story.exits(1);
+    assert_eq!(story.sequel(), Halts);
+    let mut story = Story::runs(Rules { numbers: Numbers { halt_within: None, ..numbers }, ..always() });
+    for _ in 0..2 {
+        story.runs_for(secs(60)).exits(1);
+        story.reaches_deadline();
+    }
+    story.runs_for(secs(60)).exits(1);
+    assert_eq!(story.sequel(), Halts, "without it all of them are");
 }

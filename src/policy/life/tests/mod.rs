@@ -3,7 +3,10 @@
 
 mod backoff;
 mod crashes;
+mod leftovers;
+mod limits;
 mod properties;
+mod reaping;
 mod restarts;
 mod stops;
 
@@ -33,10 +36,12 @@ fn rules() -> Rules {
         on_clean: OnClean::Exit,
         on_halt: OnHalt::Wait,
         grace: GRACE,
+        leftovers: GRACE,
         timeout: None,
         first: Next::Fresh,
         asks_before_spawn: false,
         notifies: false,
+        ends_leftovers: false,
     }
 }
 
@@ -45,7 +50,14 @@ fn always() -> Rules {
 }
 
 fn code(code: u8) -> End {
-    End { code, signal: code.checked_sub(128).map(i32::from), oom: false, asked: false }
+    End {
+        code,
+        signal: code.checked_sub(128).map(i32::from),
+        oom: false,
+        asked: false,
+        spoke: false,
+        limit: None,
+    }
 }
 
 /// What an event led to, as an operator would tell it.
@@ -68,7 +80,7 @@ impl Story {
     fn begins(rules: Rules) -> Story {
         let now = Now { at: Instant::now(), epoch: 1_700_000_000 };
         let (life, effects) = Life::begin(rules, 7, now);
-        assert_eq!(effects, [Effect::Leftovers(Order::Term)]);
+        assert_eq!(effects, [Effect::Leftovers(Whose::EarlierSupervisor, Order::Term)]);
         Story { life, now }
     }
 
@@ -147,7 +159,7 @@ impl Story {
     /// Where the story stands; one that is about to end is told to the end.
     fn sequel(&mut self) -> Sequel {
         match *self.life.phase() {
-            Phase::Waiting { next, until } => Waits(until - self.now.at, next),
+            Phase::Waiting { next, until, .. } => Waits(until - self.now.at, next),
             Phase::Asking => Asks,
             Phase::Halted => Halts,
             Phase::Telling { .. } => {

@@ -59,6 +59,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         3 => any_next().prop_map(|next| Event::RestartAsked { next }),
         3 => Just(Event::AwayAsked),
         6 => any_next().prop_map(|next| Event::BackAsked { next }),
+        2 => Just(Event::RuleRestarts),
+        2 => Just(Event::ReapAsked { rule: "r" }),
         1 => Just(Event::KillAsked),
         1 => Just(Event::Quit),
         1 => Just(Event::TerminalGone),
@@ -99,6 +101,7 @@ fn any_numbers() -> impl Strategy<Value = Numbers> {
                 transient_wait,
                 flapping_wait,
                 halt_after,
+                halt_within: None,
                 stable_after,
                 no_retry,
                 backoff,
@@ -114,12 +117,27 @@ prop_compose! {
         on_clean in prop_oneof![1 => Just(OnClean::Exit), 1 => Just(OnClean::Prompt), 2 => Just(OnClean::Restart)],
         on_halt in prop_oneof![1 => Just(OnHalt::Exit), 3 => Just(OnHalt::Wait)],
         grace in prop_oneof![Just(GRACE), any_time()],
+        rest in option::weighted(0.3, any_time()),
         timeout in option::weighted(0.2, any_time()),
         first in prop_oneof![Just(Next::Fresh), Just(Next::Continue)],
         asks_before_spawn in any::<bool>(),
         notifies in any::<bool>(),
+        ends_leftovers in any::<bool>(),
     ) -> Rules {
-        Rules { numbers, restart, on_clean, on_halt, grace, timeout, first, asks_before_spawn, notifies }
+        let leftovers = rest.unwrap_or(grace);
+        Rules {
+            numbers,
+            restart,
+            on_clean,
+            on_halt,
+            grace,
+            leftovers,
+            timeout,
+            first,
+            asks_before_spawn,
+            notifies,
+            ends_leftovers,
+        }
     }
 }
 

@@ -192,3 +192,46 @@ fn first_words_that_could_not_be_said_are_not_said_by_the_next_start() {
     story.fails_to_spawn(126);
     assert!(matches!(story.life.phase(), Phase::Waiting { next: Next::Continue, .. }));
 }
+
+#[test]
+fn what_a_rule_restarts_waits_as_often_as_that_happens_and_never_halts() {
+    let mut story = Story::runs(rules());
+    for (turn, wait, health) in [
+        (0, secs(2), Health::Healthy),
+        (1, secs(2), Health::Healthy),
+        (2, secs(30), Health::Degraded),
+        (3, secs(30), Health::Degraded),
+        // Two are a minute old by now.
+        (4, secs(2), Health::Healthy),
+        (5, secs(30), Health::Degraded),
+    ] {
+        assert_eq!(story.hears(Event::RuleRestarts), [Effect::EndAgent(Order::Term)], "{turn}");
+        assert_eq!(story.hears(Event::RuleRestarts), [], "{turn}");
+        let (class, next) = (Class::Asked, Next::Continue);
+        let told = Effect::TellExit { class, end: code(143), ran: NO_TIME };
+        let effects = story.hears(Event::Exited(code(143)));
+        assert_eq!(effects, [told, Effect::TellRestart { class, wait, next }], "{turn}");
+        assert_eq!((story.sequel(), story.life.health()), (Waits(wait, next), health), "{turn}");
+        story.reaches_deadline();
+        story.hears(Event::ExecDone { ran_as: next });
+    }
+    assert_eq!(story.life.history().in_a_row(), 0);
+    // Long enough, it needs no wait.
+    story.passes(secs(121));
+    story.hears(Event::RuleRestarts);
+    assert_eq!(story.hears(Event::Exited(code(143))).last(), Some(&Effect::Spawn(Next::Continue)));
+}
+
+#[test]
+fn whoever_else_wants_it_restarted_does_not_wait_for_the_rule() {
+    let mut story = Story::runs(rules());
+    story.hears(Event::RuleRestarts);
+    assert_eq!(story.hears(Event::RestartAsked { next: Next::Fresh }), []);
+    assert_eq!(story.hears(Event::Exited(code(143))).last(), Some(&Effect::Spawn(Next::Fresh)));
+
+    let mut story = Story::runs(rules());
+    story.hears(Event::RuleRestarts);
+    assert_eq!(story.hears(Event::AwayAsked), []);
+    story.hears(Event::Exited(code(143)));
+    assert_eq!(story.life.phase(), &Phase::Away { asked: None });
+}

@@ -219,7 +219,8 @@ fn the_first_request_after_an_end_that_nobody_asked_for_does_not_hurry() {
 
 #[test]
 fn a_long_grace_and_a_long_timeout_are_as_good_as_any() {
-    let mut story = Story::runs(Rules { grace: LONGEST, timeout: Some(LONGEST), ..rules() });
+    let mut story =
+        Story::runs(Rules { grace: LONGEST, leftovers: LONGEST, timeout: Some(LONGEST), ..rules() });
     story.stop_is_asked_by(SHELL);
     assert_eq!(story.armed(), Some((LONGEST * 3 / 4, Why::GraceOver)));
     for _ in 0..3 {

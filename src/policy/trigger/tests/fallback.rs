@@ -292,6 +292,17 @@ fn an_agent_that_is_paused_or_ends_is_waited_for() {
 }
 
 #[test]
+fn an_agent_that_is_paused_is_not_looked_at_all_the_time() {
+    let mut life = Life::new();
+    life.triggers.numbers.ack_timeout = Duration::ZERO;
+    life.triggers.numbers.retry_waits.clear();
+    life.is_held = true;
+    life.sent("a");
+    life.turn();
+    assert_eq!(life.triggers.wake(), Some(life.now + BREATH));
+}
+
+#[test]
 fn where_nothing_can_be_done_it_fails_as_before() {
     for prepare in [
         |life: &mut Life| life.can = Can::default(),

@@ -83,6 +83,8 @@ struct Story {
     ends: u64,
     is_typing: bool,
     is_calling: bool,
+    /// In a copy of the conversation.
+    is_forking: bool,
     /// The agent was told to make room.
     is_ending: bool,
     /// How often the text of each was handed over.
@@ -101,6 +103,7 @@ impl Story {
             ends: 0,
             is_typing: false,
             is_calling: false,
+            is_forking: false,
             is_ending: false,
             pasted: BTreeMap::new(),
             seen: 0,
@@ -214,10 +217,13 @@ impl Story {
                 }
                 "call" | "fork" => {
                     assert!(!std::mem::replace(&mut self.is_calling, true), "two calls at once");
+                    self.is_forking = done == "fork";
                     assert_eq!(done == "call", self.life.agent == Agent::Away, "two writers");
                 }
                 "back" | "anew" => {
-                    assert!(self.life.agent == Agent::Away && (done == "anew" || !self.is_calling));
+                    assert_eq!(self.life.agent, Agent::Away);
+                    // An agent that was about to end when the call began may be back before it.
+                    assert!(done == "anew" || !self.is_calling || self.is_forking, "two writers");
                     self.life.agent = Agent::Up;
                     self.life.turn();
                     return self.look();
