@@ -171,8 +171,9 @@ fn who_does_not_read_is_dropped_and_neither_the_agent_nor_the_others_wait() {
     let mut caller = Caller::of(&lab);
     caller.wait_for("ready");
     let mut reads = Wire::attach(&lab, SIZE, false);
-    let idle = Wire::attach(&lab, SIZE, false);
+    // Its time runs from the first frame that it does not read.
     let began = Instant::now();
+    let idle = Wire::attach(&lab, SIZE, false);
     let output = |caller: &mut Caller| caller.get("stats", json!({}))["output_bytes"].as_u64().unwrap();
     let before = output(&mut caller);
     let mut most = Duration::ZERO;

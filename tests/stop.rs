@@ -4,7 +4,9 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use support::{FAKE, LIMIT, Lab, Launch, Place, Running, procfs, sys};
+use serde_json::json;
+use support::stream::Stream;
+use support::{AGENTSUP, Caller, FAKE, LIMIT, Lab, Launch, Place, Running, eventually, procfs, sys};
 
 const BOTH: [Place; 2] = [Place::Plain, Place::Pid1];
 /// What a busy machine may add to a wait that is over.
@@ -125,13 +127,42 @@ fn what_entered_the_namespace_from_outside_gets_term_once_and_ends_too() {
         sup.wait_for_output("READY");
         let words = [FAKE, "record-signals", &lab.text("signals")];
         let mut outsider = support::place::enter(sup.pid(), &words).spawn().expect("nsenter");
-        let out = support::stream::Stream::of(outsider.stdout.take().expect("piped"));
+        let out = Stream::of(outsider.stdout.take().expect("piped"));
         assert!(out.position_after(0, "READY", LIMIT).is_some());
         sup.signal(libc::SIGTERM);
         let ended = sup.end();
         ended.assert_code(143);
         assert_eq!(lab.read("signals"), "15\n", "{ended}");
         outsider.wait().expect("it ended with the namespace");
+    }
+}
+
+/// `docker exec … agentsup wait --for exit`: the TERM for all that entered and the answer come together.
+#[test]
+fn who_waited_from_inside_has_the_answer_before_the_term() {
+    for place in Place::possible(&[Place::Pid1]) {
+        let lab = Lab::new();
+        let agent = "trap 'exit 5' TERM; echo READY; sleep 60 & wait";
+        let sup = Launch::run(&lab, ["sh", "-c", agent]).at(place).start();
+        sup.wait_for_output("READY");
+        let state = lab.text("state");
+        let words = [AGENTSUP, "wait", "--for", "exit", "--dir", &state];
+        let mut outsider = support::place::enter(sup.pid(), &words).spawn().expect("nsenter");
+        let out = Stream::of(outsider.stdout.take().expect("piped"));
+        let mut caller = Caller::of(&lab);
+        eventually("it waits", || caller.get("stats", json!({}))["callers"] == 2);
+        let entered = outsider.id().cast_signed();
+        let waiter = procfs::children(entered)[0];
+        // It looks only when all has come: stopped, it is continued by whoever sends it a TERM.
+        sys::kill(waiter, libc::SIGSTOP);
+        eventually("nsenter stops with it", || procfs::process(entered).is_some_and(|p| p.state == 'T'));
+        sup.signal(libc::SIGTERM);
+        eventually("it ends", || !procfs::alive(waiter));
+        // Its parent reaps it, and until then the namespace is not over.
+        sys::kill(entered, libc::SIGCONT);
+        sup.end().assert_code(5);
+        assert_eq!(outsider.wait().expect("it ends").code(), Some(5), "{}", out.text());
+        assert!(out.text().contains("exit, code 5"), "{}", out.text());
     }
 }
 

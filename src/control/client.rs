@@ -26,6 +26,7 @@ use super::frame::{Decoder, Frame, Framing};
 use super::json;
 use super::protocol::{AttachFrame, Attached, Call, Code, Error, Id, Request, StreamFrame, reply};
 use crate::os::poll::{Sources, Want};
+use crate::os::signals::{self, Inbox};
 use crate::os::socket;
 
 pub mod many;
@@ -36,6 +37,8 @@ pub mod wire;
 use wire::Wire;
 
 const CHUNK: usize = 16 * 1024;
+/// An answer may be on its way so long after the TERM of whoever waits for it.
+const ON_ITS_WAY: Duration = Duration::from_millis(200);
 
 /// Why there is no answer. Only after the last two may the call have been done all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +144,8 @@ pub struct Client {
     last_id: u64,
     /// Where answers without end go: they are over when its reader has gone.
     output: Option<OwnedFd>,
+    /// Where a TERM waits for the answer.
+    term: Option<Inbox>,
 }
 
 /// What waiting for bytes came to.
@@ -149,6 +154,14 @@ enum Heard {
     TheirEnd,
     /// Nobody is left who would read on.
     ReaderGone,
+}
+
+/// What may come first beside bytes, or instead of them.
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Supervisor,
+    Reader,
+    Term,
 }
 
 impl Client {
@@ -165,7 +178,15 @@ impl Client {
             patience,
             last_id: 0,
             output: None,
+            term: None,
         })
+    }
+
+    /// An answer goes before a TERM: the end of a container ends whoever is in it, and its last answers are
+    /// to those who asked for it or waited for it. `term` is that of [`signals::hold`].
+    pub fn answers_before(mut self, term: Inbox) -> Client {
+        self.term = Some(term);
+        self
     }
 
     /// Asks once. `B` is the body that belongs to the call, or `serde_json::Value` for all there is.
@@ -276,10 +297,19 @@ impl Client {
     fn read(&mut self, deadline: &Deadline) -> Result<Heard, CallError> {
         let mut chunk = [0; CHUNK];
         loop {
-            if deadline.patience == Patience::Endless && self.reader_goes_first() {
-                return Ok(Heard::ReaderGone);
-            }
             let left = deadline.left().map_err(|Late| deadline.timed_out())?;
+            match self.first_to_come(deadline.patience, left) {
+                Some(Side::Supervisor) => {}
+                Some(Side::Reader) => return Ok(Heard::ReaderGone),
+                Some(Side::Term) => {
+                    self.term = None;
+                    if self.first_to_come(deadline.patience, Some(ON_ITS_WAY)).is_none() {
+                        signals::let_go(libc::SIGTERM);
+                    }
+                    continue;
+                }
+                None => continue,
+            }
             match self.stream.set_read_timeout(left).and_then(|()| self.stream.read(&mut chunk)) {
                 Ok(0) => return Ok(Heard::TheirEnd),
                 Ok(n) => {
@@ -294,23 +324,19 @@ impl Client {
         }
     }
 
-    /// Waits for bytes, or for the reader of `output` to go; true when it is gone.
-    fn reader_goes_first(&self) -> bool {
-        #[derive(Clone, Copy, PartialEq)]
-        enum Side {
-            Supervisor,
-            Reader,
-        }
-        let Some(output) = &self.output else { return false };
+    /// `None` when nothing has come in time. What has come from the supervisor comes before all else.
+    fn first_to_come(&self, patience: Patience, left: Option<Duration>) -> Option<Side> {
         let mut sources = Sources::new();
         sources.add(Side::Supervisor, self.stream.as_fd(), Want::Read);
-        sources.add(Side::Reader, output.as_fd(), Want::HangUp);
-        loop {
-            let ready = sources.wait(None);
-            if !ready.is_empty() {
-                return ready.iter().any(|(side, _)| *side == Side::Reader);
-            }
+        if let Some(term) = &self.term {
+            sources.add(Side::Term, term.as_fd(), Want::Read);
         }
+        // Only what has no end of its own is over with its reader.
+        if let Some(output) = self.output.as_ref().filter(|_| patience == Patience::Endless) {
+            sources.add(Side::Reader, output.as_fd(), Want::HangUp);
+        }
+        let ready = sources.wait(left.and_then(|left| Instant::now().checked_add(left)));
+        ready.into_iter().map(|(side, _)| side).next()
     }
 }
 

@@ -12,7 +12,7 @@ impl Blocked {
     }
 
     pub fn one(signal: i32) -> Blocked {
-        Blocked(change(libc::SIG_BLOCK, 1 << (signal - 1)))
+        Blocked(change(libc::SIG_BLOCK, bit(signal)))
     }
 }
 
@@ -20,6 +20,18 @@ impl Drop for Blocked {
     fn drop(&mut self) {
         set(self.0);
     }
+}
+
+pub(super) fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+pub(super) fn add(signal: i32) {
+    change(libc::SIG_BLOCK, bit(signal));
+}
+
+pub(super) fn remove(signal: i32) {
+    change(libc::SIG_UNBLOCK, bit(signal));
 }
 
 /// Blocks these and no others. Async-signal-safe.

@@ -58,16 +58,31 @@ pub fn catch_all() -> io::Result<Inbox> {
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
     }
     mask::set(all);
-    let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
-    // SAFETY: the set is eight bytes, as announced. The raw call, as in `mask`.
-    match unsafe { libc::syscall(libc::SYS_signalfd4, -1, &raw const all, MASK_BYTES, flags) } {
-        -1 => Err(io::Error::last_os_error()),
-        // SAFETY: it has just been opened, and nobody else knows of it.
-        fd => Ok(Inbox { fd: unsafe { OwnedFd::from_raw_fd(fd as i32) } }),
-    }
+    Inbox::of(all)
+}
+
+/// One that may come, and does nothing until [`let_go`]; its inbox is ready when it has.
+pub fn hold(signal: i32) -> io::Result<Inbox> {
+    mask::add(signal);
+    Inbox::of(mask::bit(signal)).inspect_err(|_| let_go(signal))
+}
+
+/// It does what it would have done. Only one that is ignored or caught does not end us here.
+pub fn let_go(signal: i32) {
+    mask::remove(signal);
 }
 
 impl Inbox {
+    fn of(set: u64) -> io::Result<Inbox> {
+        let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
+        // SAFETY: the set is eight bytes, as announced. The raw call, as in `mask`.
+        match unsafe { libc::syscall(libc::SYS_signalfd4, -1, &raw const set, MASK_BYTES, flags) } {
+            -1 => Err(io::Error::last_os_error()),
+            // SAFETY: it has just been opened, and nobody else knows of it.
+            fd => Ok(Inbox { fd: unsafe { OwnedFd::from_raw_fd(fd as i32) } }),
+        }
+    }
+
     /// What has arrived since the last call; empty when nothing has. Of a storm what comes first: the rest
     /// keeps the inbox ready to be read.
     pub fn take(&self) -> Vec<Arrived> {

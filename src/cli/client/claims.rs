@@ -26,7 +26,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(5);
 pub fn claim(verb: args::Claim, caller: &Caller) -> Result<u8, Trouble> {
     let ticket = asked::text("TICKET", Word(caller.texts[0].clone()))?;
     claims::file_name(&ticket).map_err(Failure::usage)?;
-    let mut client = caller.connect(caller.patience())?;
+    let mut client = caller.connect_to_ask(caller.patience())?;
     // Whoever is in the way has it, or is gone, after a few file operations of its own.
     let until = Instant::now() + caller.patience();
     loop {

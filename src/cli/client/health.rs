@@ -37,7 +37,7 @@ pub fn health(_: args::Health, caller: &Caller) -> Result<u8, Trouble> {
 /// All of it within one patience: a probe has a limit of its own.
 fn ask(caller: &Caller) -> Result<State, Trouble> {
     let (began, patience) = (Instant::now(), caller.patience());
-    let mut client = caller.connect(patience)?;
+    let mut client = caller.connect_to_ask(patience)?;
     let left = patience.saturating_sub(began.elapsed()).max(Duration::from_millis(1));
     let state = client.call_within(Call::State { why: false, deep: false }, Patience::For(left));
     Ok(state.map_err(|error| error.after_all(patience))?)

@@ -281,6 +281,15 @@ impl Caller {
         Ok(Client::connect(&self.socket()?, patience)?)
     }
 
+    /// For questions that have one answer, which is heard and told also by who is being ended.
+    fn connect_to_ask(&self, patience: Duration) -> Result<Client, Trouble> {
+        let client = self.connect(patience)?;
+        Ok(match signals::hold(libc::SIGTERM) {
+            Ok(term) => client.answers_before(term),
+            Err(_) => client,
+        })
+    }
+
     /// One call that is answered at once, and its answer said.
     fn ask<B: DeserializeOwned>(&self, call: Call, show: impl Fn(&B) -> String) -> Result<u8, Trouble> {
         self.ask_and(call, &|body| Ok(show(&typed(body)?)))
@@ -289,7 +298,7 @@ impl Caller {
     /// The part that is the same for all answers, and there once.
     #[inline(never)]
     fn ask_and(&self, call: Call, show: &Show) -> Result<u8, Trouble> {
-        let body = self.connect(self.patience())?.call(call)?;
+        let body = self.connect_to_ask(self.patience())?.call(call)?;
         self.say_by(body, show)
     }
 

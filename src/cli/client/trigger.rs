@@ -186,7 +186,7 @@ fn cells_of(trigger: &protocol::Trigger) -> [String; 5] {
 
 pub fn ack(_: args::Ack, caller: &Caller) -> Result<u8, Trouble> {
     let trigger_id = Some(only_word("ID", caller)?);
-    let body = caller.connect(caller.patience())?.call(Call::Ack { trigger_id, thread: None })?;
+    let body = caller.connect_to_ask(caller.patience())?.call(Call::Ack { trigger_id, thread: None })?;
     let trigger: protocol::Trigger = typed(&body)?;
     let text = match trigger.state {
         TriggerState::Delivered => line(&trigger),

@@ -67,7 +67,7 @@ fn ask_slowly(caller: &Caller, call: Call) -> Result<u8, Trouble> {
 /// A connection to a supervisor that has just answered. Where the answer itself may take long, one
 /// that hangs is found out first, and never told what it would do much later.
 pub fn awake(caller: &Caller, patience: Duration) -> Result<Client, Trouble> {
-    let mut client = caller.connect(patience)?;
+    let mut client = caller.connect_to_ask(patience)?;
     match client.call::<Pong>(Call::Ping) {
         Ok(_) => Ok(client),
         Err(CallError::TimedOutAfterSend { after }) => {
@@ -217,7 +217,7 @@ pub fn metrics(verb: args::Metrics, caller: &Caller) -> Result<u8, Trouble> {
     let Some(file) = textfile else {
         return caller.ask(Call::Metrics, |metrics: &protocol::Metrics| metrics.text.clone());
     };
-    let body = caller.connect(caller.patience())?.call(Call::Metrics)?;
+    let body = caller.connect_to_ask(caller.patience())?.call(Call::Metrics)?;
     let metrics: protocol::Metrics = typed(&body)?;
     replace(&file, metrics.text.as_bytes()).map_err(|error| Failure {
         code: 1,

@@ -40,7 +40,7 @@ pub fn wait(verb: args::Wait, caller: &Caller) -> Result<u8, Trouble> {
 fn wait_at_most(time: Duration, until: WaitFor, caller: &Caller) -> Result<Value, Trouble> {
     let timeout_ms = Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let patience = time.saturating_add(ON_ITS_WAY);
-    let mut client = caller.connect(patience.min(SOON))?;
+    let mut client = caller.connect_to_ask(patience.min(SOON))?;
     let waited = client.call_within(Call::Wait { until, timeout_ms }, Patience::For(patience));
     Ok(waited.map_err(|error| match error {
         CallError::Refused(refusal) if refusal.code == Code::Timeout => {
