@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-pub use agentsup::os::signals::{Arrived, name};
+pub use agentsup::os::signals::{Arrived, let_go, name};
 
 use super::fd::{self, INBOX};
 use crate::world;
