@@ -10,7 +10,7 @@ mod streams;
 mod sys;
 mod tui;
 
-#[path = "../support/pattern.rs"]
+#[path = "../outside/support/pattern.rs"]
 mod pattern;
 
 use std::io::Write;
