@@ -200,9 +200,21 @@ pub fn command_line(pid: i32) -> String {
     OsString::from_vec(text).as_os_str().to_string_lossy().chars().take(120).collect()
 }
 
+/// Nobody goes before whoever has this.
+pub const MOST_OOM_SCORE_ADJ: i32 = 1000;
+
 /// Our own figure, so that the agent's can be put above it.
 pub fn own_oom_score_adj() -> Option<i32> {
-    fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok()
+    oom_score_adj("self")
+}
+
+/// Whoever is born below an agent has its figure, also without a variable of its environment.
+pub fn goes_before(pid: i32, adj: i32) -> bool {
+    oom_score_adj(&pid.to_string()).is_some_and(|its| its > adj)
+}
+
+fn oom_score_adj(pid: &str) -> Option<i32> {
+    fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).ok()?.trim().parse().ok()
 }
 
 pub fn variable(name: &str, value: &OsStr) -> OsString {

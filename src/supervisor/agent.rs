@@ -189,7 +189,7 @@ impl Launch<'_> {
     /// Not for `init`, which changes nothing about its child.
     fn oom_score_adj(&self) -> Option<i32> {
         self.env?;
-        procfs::own_oom_score_adj().map(|own| (own + OOM_SCORE_ABOVE).min(1000))
+        procfs::own_oom_score_adj().map(|own| (own + OOM_SCORE_ABOVE).min(procfs::MOST_OOM_SCORE_ADJ))
     }
 
     fn spec<'b>(&'b self, place: Place<'b>) -> Spec<'b> {

@@ -100,12 +100,15 @@ fn has_another_supervisor(pid: i32, dir: &StateDir, id: &str, ours: &HashSet<i32
 
 /// What has come to us since `since` although nobody told us of it: the orphans of a dead child that cleared
 /// their environment, or wrote over it, with all below them. `ours` are the children that we started, and
-/// what says to be of another session is left to that.
+/// what says to be of another session is left to that. What entered a container by itself comes to us in the
+/// same way, but the kernel would not take it before us, as it would whatever an agent has started.
 pub fn orphans(dir: &StateDir, session: &str, ours: &HashSet<i32>, since: u64) -> Vec<Process> {
     let me = std::process::id().cast_signed();
     let all = procfs::processes().unwrap_or_default();
     let is_orphan = |p: &&Process| p.parent == me && !ours.contains(&p.pid) && p.started >= since;
-    let roots: Vec<Process> = all.iter().filter(is_orphan).copied().collect();
+    let own = procfs::own_oom_score_adj().filter(|adj| *adj < procfs::MOST_OOM_SCORE_ADJ);
+    let is_agents = |p: &&Process| own.is_none_or(|adj| procfs::goes_before(p.pid, adj));
+    let roots: Vec<Process> = all.iter().filter(is_orphan).filter(is_agents).copied().collect();
     let below = roots.iter().flat_map(|root| procfs::descendants(&all, root.pid));
     let place = place(&dir.path, session);
     let is_anothers = |p: &Process| {

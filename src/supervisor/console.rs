@@ -323,7 +323,11 @@ impl Console {
     }
 
     pub fn is_flushed(&self) -> bool {
-        self.stdout.buffer.is_empty() && self.stderr.buffer.is_empty()
+        self.output_is_flushed() && self.stderr.buffer.is_empty()
+    }
+
+    pub fn output_is_flushed(&self) -> bool {
+        self.stdout.buffer.is_empty()
     }
 
     /// Bytes and lines that nobody took.

@@ -262,6 +262,8 @@ struct Ending {
     code: u8,
     /// `None`: as long as it takes, as any program waits for the reader of its output.
     flush_until: Option<Instant>,
+    /// The same for our own lines on stderr: what they say is in the log.
+    lines_until: Instant,
     /// The code when nobody took the output in time.
     late_code: u8,
     /// How long callers are given to read their last answers.
@@ -383,7 +385,11 @@ impl Supervisor {
     /// their last answers.
     fn leaves_at(&self) -> Option<Instant> {
         let ending = self.ending.as_ref()?;
-        let output = if self.console.is_flushed() { Instant::now() } else { ending.flush_until? };
+        let output = match (self.console.is_flushed(), self.console.output_is_flushed()) {
+            (true, _) => Instant::now(),
+            (false, true) => ending.flush_until.map_or(ending.lines_until, |at| at.min(ending.lines_until)),
+            (false, false) => ending.flush_until?,
+        };
         let answered = self.calls.as_ref().is_none_or(|calls| calls.server.is_flushed());
         Some(if answered { output } else { output.max(ending.answers_until) })
     }

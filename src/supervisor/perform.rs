@@ -12,7 +12,7 @@ use super::helper::{self, Kind};
 use super::record::{self, Facts};
 use super::settings::Io;
 use super::sweep::Scope;
-use super::{Charge, Ending, Supervisor, leftovers, now};
+use super::{Charge, Ending, Supervisor, below, leftovers, now};
 use crate::log::{Event as LogEvent, Log, Name, Redactor};
 use crate::os::random;
 use crate::os::spawn::{SpawnError, SpawnStep};
@@ -315,19 +315,36 @@ impl Supervisor {
     }
 
     fn end(&mut self, code: u8) {
-        let at_least = Instant::now() + FLUSH_AT_LEAST;
-        let asked = self.stop_asked.map(|asked| (asked + self.grace()).max(at_least));
-        let timeout = self.life.timeout_at().map(|at| at.max(at_least));
+        let (now, patience) = (Instant::now(), self.patience_with_readers());
+        let within = |from: Instant| (from + patience).max(now + FLUSH_AT_LEAST);
+        let asked = self.stop_asked.map(within);
+        let timeout = self.life.timeout_at().map(|at| at.max(now + FLUSH_AT_LEAST));
+        // A child is started again, and a node's end is heard of above it, only when it has gone.
+        let in_tree = self.is_in_tree().then(|| within(now));
         let late_code = if asked.is_none() && timeout.is_some() { 124 } else { code };
-        let answers_until = Instant::now() + LAST_ANSWERS;
-        self.ending = Some(Ending { code, flush_until: asked.or(timeout), late_code, answers_until });
+        let answers_until = now + LAST_ANSWERS;
+        let flush_until = asked.or(timeout).or(in_tree);
+        self.ending = Some(Ending { code, flush_until, lines_until: within(now), late_code, answers_until });
+    }
+
+    fn is_in_tree(&self) -> bool {
+        let Charge::Run(session) = &self.charge else { return false };
+        self.node.is_some() || below::is_marked(&session.settings.wish.parent_env)
+    }
+
+    /// The grace of a node is what all its children may take, one behind the other: no reader is worth that.
+    fn patience_with_readers(&self) -> Duration {
+        match &self.charge {
+            Charge::Run(session) => session.settings.leftovers(),
+            Charge::Init(settings) => settings.grace,
+        }
     }
 
     /// Asked to stop while the end waits for a reader.
     pub(super) fn hurry_the_end(&mut self) {
-        let grace = self.grace();
+        let patience = self.patience_with_readers();
         if let Some(ending) = &mut self.ending {
-            let patience = if ending.flush_until.is_none() { grace } else { Duration::ZERO };
+            let patience = if ending.flush_until.is_none() { patience } else { Duration::ZERO };
             ending.flush_until = Some(Instant::now() + patience);
             ending.late_code = ending.code;
         }

@@ -60,6 +60,13 @@ pub struct Settings {
     pub node: Option<NodeSettings>,
 }
 
+impl Settings {
+    /// How long what the agent, or children, leave behind has when they are gone.
+    pub fn leftovers(&self) -> Duration {
+        self.node.as_ref().map_or(self.grace, |node| node.leftovers)
+    }
+}
+
 /// Many supervisors in the place of an agent.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {

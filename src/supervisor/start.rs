@@ -119,7 +119,7 @@ fn prepare(settings: Settings, manager: &mut Manager) -> Result<(Box<Supervisor>
         on_clean: settings.on_clean,
         on_halt: settings.on_halt,
         grace: settings.grace,
-        leftovers: settings.node.as_ref().map_or(settings.grace, |node| node.leftovers),
+        leftovers: settings.leftovers(),
         timeout: settings.timeout,
         first: if settings.start == Start::Fresh { Next::Fresh } else { Next::Continue },
         asks_before_spawn: !settings.before_spawn.is_empty(),

@@ -59,5 +59,6 @@ mod trigger_input;
 mod trigger_many;
 mod trigger_survival;
 mod triggers_kept;
+mod unread;
 mod watch;
 mod whole_tree;

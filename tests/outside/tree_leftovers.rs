@@ -123,7 +123,7 @@ fn what_a_crashed_agent_of_a_plain_run_left_goes_on() {
 
 /// `docker exec -d`, or a shell's `&` there: it comes to PID 1 as the orphans of a dead child do.
 #[test]
-fn what_entered_the_container_outlives_a_child_that_ends_by_itself() {
+fn what_entered_the_container_outlives_a_child_however_that_ends() {
     for place in Place::possible(&[Place::Pid1]) {
         let lab = Lab::new();
         let file = lab.write(
@@ -146,6 +146,10 @@ fn what_entered_the_container_outlives_a_child_that_ends_by_itself() {
         sup.log.wait_for("child_ready child=two");
         node.get("child.restart", json!({"id": "two"}));
         sup.log.wait_for_nth(2, "child_ready child=two");
+        assert!(procfs::alive(outsider[0]), "{}", sup.so_far());
+        let two = pid_of(&sup, "t.two");
+        sys::kill(two, libc::SIGKILL);
+        sup.log.wait_for_nth(3, "child_ready child=two");
         assert!(procfs::alive(outsider[0]), "{}", sup.so_far());
         sys::kill(sup.pid(), libc::SIGTERM);
         sup.end().assert_code(0);
