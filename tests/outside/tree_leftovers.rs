@@ -147,10 +147,14 @@ fn what_entered_the_container_outlives_a_child_however_that_ends() {
         node.get("child.restart", json!({"id": "two"}));
         sup.log.wait_for_nth(2, "child_ready child=two");
         assert!(procfs::alive(outsider[0]), "{}", sup.so_far());
-        let two = pid_of(&sup, "t.two");
-        sys::kill(two, libc::SIGKILL);
+        // Of the time of the one that is killed.
+        let words = ["sh", "-c", "setsid sleep 7408 </dev/null >/dev/null 2>&1 &"];
+        assert!(support::place::enter(sup.pid(), &words).status().expect("nsenter").success());
+        eventually("it has come to PID 1", || sleepers(&sup, "7408").len() == 1);
+        let later = sleepers(&sup, "7408");
+        sys::kill(pid_of(&sup, "t.two"), libc::SIGKILL);
         sup.log.wait_for_nth(3, "child_ready child=two");
-        assert!(procfs::alive(outsider[0]), "{}", sup.so_far());
+        assert!(procfs::alive(outsider[0]) && procfs::alive(later[0]), "{}", sup.so_far());
         sys::kill(sup.pid(), libc::SIGTERM);
         sup.end().assert_code(0);
     }
