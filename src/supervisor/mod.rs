@@ -92,7 +92,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub use manager::refused_at;
-pub use start::{init, run};
+pub use start::{already_supervised, init, run};
 pub use typing::LONGEST as LONGEST_TEXT;
 
 use crate::control::server::CallerId;

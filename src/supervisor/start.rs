@@ -215,12 +215,7 @@ pub(super) fn take_session(settings: &Settings) -> Result<Lock, CannotStart> {
     let holder = format!("pid={} host={} since={}\n", std::process::id(), host_name(), now().epoch);
     match Lock::take(&path, &holder, has_ended) {
         Ok(Taken::Ours(lock)) => Ok(lock),
-        Ok(Taken::Theirs(holder)) => Err(CannotStart {
-            code: 78,
-            message: format!(
-                "session {id} is already supervised ({holder}); stop that one first, or choose another --session"
-            ),
-        }),
+        Ok(Taken::Theirs(holder)) => Err(already_supervised(id, &holder)),
         // No place would do.
         Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
             Err(CannotStart { code: 125, message: format!("cannot lock `{}`: {error}", path.display()) })
@@ -230,6 +225,11 @@ pub(super) fn take_session(settings: &Settings) -> Result<Lock, CannotStart> {
             message: format!("cannot lock `{}`: {error}; choose another place with --dir", path.display()),
         }),
     }
+}
+
+pub fn already_supervised(id: &str, holder: &str) -> CannotStart {
+    let what_to_do = "stop that one first, or choose another --session";
+    CannotStart { code: 78, message: format!("session {id} is already supervised ({holder}); {what_to_do}") }
 }
 
 /// Whether the holder that a lock speaks of was a process of this host and pid namespace, and is none

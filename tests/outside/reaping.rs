@@ -57,7 +57,11 @@ fn the_zombie_check_finds_those_of_a_parent_that_does_not_reap() {
     }
     let own = std::env::current_exe().expect("our own path");
     let mut parent = std::process::Command::new(own)
-        .args(["--exact", "reaping::the_zombie_check_finds_those_of_a_parent_that_does_not_reap", "--nocapture"])
+        .args([
+            "--exact",
+            "reaping::the_zombie_check_finds_those_of_a_parent_that_does_not_reap",
+            "--nocapture",
+        ])
         .env("NOT_REAPING", "1")
         .stdout(std::process::Stdio::piped())
         .spawn()

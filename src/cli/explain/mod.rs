@@ -2,6 +2,7 @@
 //! Asks the same functions as `run` does, up to the first one that would change something.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
@@ -12,8 +13,10 @@ use super::settings::{Origin, Origins};
 use super::words::{self, Cut};
 use super::world::World;
 use super::{Failure, print, show_help};
+use crate::os::lock;
 use crate::session::program::{self, NotRunnable};
 use crate::session::{Conversation, EnvVar, Environment, SpawnPlan, Start, profile, state_dir};
+use crate::supervisor;
 use crate::supervisor::settings::Settings;
 
 mod mask;
@@ -33,6 +36,8 @@ struct Report {
     again: Vec<String>,
     /// The settings among both by which the agent tells of itself; they are long.
     hooks: Option<String>,
+    /// Why there are none, although they were wanted.
+    hooks_off: Option<String>,
     /// Why a continue starts afresh all the same, in `session`'s words.
     continue_is_fresh: Option<&'static str>,
     /// What would be executed; without it `error` says why not.
@@ -103,7 +108,7 @@ fn report(run: &Cut, world: World) -> Result<(Report, Option<Failure>), Failure>
         crate::session::plan(wish, Start::Fresh, &Conversation::default(), CONVERSATION).map_err(refused)?;
     let again = continue_line(&settings, &plan)?;
     let program = program::find(&wish.command[0], plan.env.get("PATH"), &plan.cwd.value);
-    let failure = program.as_ref().err().map(not_runnable);
+    let failure = program.as_ref().err().map(not_runnable).or_else(|| taken(&settings));
 
     let mask = Mask::new(&plan.env);
     let path = |path: &Path| mask.text(&path.to_string_lossy());
@@ -117,6 +122,7 @@ fn report(run: &Cut, world: World) -> Result<(Report, Option<Failure>), Failure>
         fresh: line(&plan.argv),
         again: line(&again.argv),
         hooks: hooks_word(&plan).map(|word| mask.text(&word)),
+        hooks_off: plan.hooks.warning.as_deref().map(|why| mask.text(why)),
         continue_is_fresh: again.why_fresh,
         program: program.ok().map(|program| path(&program)),
         profile: sourced(
@@ -145,6 +151,17 @@ fn report(run: &Cut, world: World) -> Result<(Report, Option<Failure>), Failure>
         error: failure.as_ref().map(|failure| failure.message.clone()),
     };
     Ok((report, failure))
+}
+
+/// Another supervisor has the session.
+fn taken(settings: &Settings) -> Option<Failure> {
+    let id = &settings.wish.session.id;
+    let lock = settings.state_dir.lock(id);
+    if !lock::is_held(&lock).is_ok_and(|held| held) {
+        return None;
+    }
+    let holder = fs::read_to_string(&lock).unwrap_or_default();
+    Some(supervisor::already_supervised(id, holder.trim()).into())
 }
 
 /// As it will be once there is a conversation to continue; `plan` would look for its transcript

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::cli::world::Stdin;
+use crate::os::lock::{Lock, Taken};
 
 /// A directory of its own, gone afterwards.
 struct Place {
@@ -135,6 +136,39 @@ fn where_run_would_refuse_so_does_explain() {
     fs::write(place.dir.join("plain"), "").unwrap();
     let (_, failure) = place.report(&["./plain"], &[]).unwrap();
     assert_eq!(failure.unwrap().code, 126);
+}
+
+#[test]
+fn a_session_that_somebody_supervises_is_refused_as_run_refuses_it() {
+    let place = Place::new("taken");
+    let lock = place.dir.join("state/supervisor/s.lock");
+    fs::create_dir_all(lock.parent().unwrap()).unwrap();
+    let Ok(Taken::Ours(held)) = Lock::take(&lock, "pid=7 host=here", |_| false) else { panic!("it is free") };
+    let (report, failure) = place.report(&["--session=s", "sh"], &[]).unwrap();
+    let failure = failure.unwrap();
+    assert_eq!(failure.code, 78);
+    assert!(
+        failure.message.starts_with("session s is already supervised (pid=7 host=here); "),
+        "{failure:?}"
+    );
+    assert_eq!(report.error, Some(failure.message));
+    drop(held);
+    assert!(place.report(&["--session=s", "sh"], &[]).unwrap().1.is_none());
+}
+
+#[test]
+fn why_there_will_be_no_hooks_is_said() {
+    let place = Place::new("hooks");
+    fs::write(place.dir.join("bad.json"), "{").unwrap();
+    let hooked = |line: &[&str]| {
+        let line: Vec<OsString> = line.iter().map(OsString::from).collect();
+        let world = World { own_binary: Some("/bin/agentsup".into()), ..place.world(&[]) };
+        report(&words::cut("run", &args::options::<Run>(), &line).unwrap(), world).unwrap().0
+    };
+    let report = hooked(&["claude", "--settings", "bad.json"]);
+    assert!(text::render(&report).contains("\nhooks                   none: "), "{:?}", report.hooks_off);
+    let report = hooked(&["claude"]);
+    assert!(report.hooks.is_some() && report.hooks_off.is_none(), "{:?}", report.hooks_off);
 }
 
 #[test]

@@ -24,6 +24,9 @@ pub(super) fn render(report: &Report) -> String {
     if let Some(hooks) = &report.hooks {
         row(&mut out, "HOOKS", hooks, "");
     }
+    if let Some(why) = &report.hooks_off {
+        row(&mut out, "hooks", &format!("none: {why}"), "");
+    }
     match &report.program {
         Some(program) => row(&mut out, "program", program, ""),
         None => row(&mut out, "program", "none: run would not start", ""),
