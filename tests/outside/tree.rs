@@ -50,6 +50,23 @@ fn children_start_in_order_and_stop_in_reverse() {
     }
 }
 
+#[test]
+fn a_temporary_child_that_is_stopped_for_another_is_started_with_it() {
+    let lab = Lab::new();
+    let text = "[node]\nstrategy = \"one_for_all\"\nwait = \"0s\"\n".to_owned()
+        + &child("a", &[FAKE, "wait"], "")
+        + &child("t", &[FAKE, "wait"], "restart = \"temporary\"");
+    let sup = Launch::tree(&lab, &lab.write("team.toml", &text)).start();
+    let mut node = caller(&lab, "t");
+    node.wait_for("ready");
+    let a = until(&mut node, "a", "ready")["pid"].as_i64().expect("a pid");
+    sys::kill(a as i32, libc::SIGKILL);
+    log(&lab, "t.t").wait_for_nth(2, "claude_spawn");
+    assert_eq!(until(&mut node, "t", "ready")["restarts"], 1);
+    node.get("stop", json!({}));
+    sup.end().assert_code(0);
+}
+
 /// By what the agents themselves do, not by the node's word.
 #[test]
 fn agents_run_in_the_order_of_the_file_also_when_all_are_restarted() {

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Effect, Keep, Kid, Phase, REFUSED, Rest, Round, State, Strategy, Then, Tree, tell_to_stop};
+use super::{Effect, Kid, Phase, REFUSED, Rest, Round, State, Strategy, Then, Tree, tell_to_stop};
 
 /// Who comes next waits so long for one that is on its way up: what hangs there is not to hold up all others.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
@@ -47,10 +47,6 @@ impl Tree {
         let mut effects = Vec::new();
         for kid in self.kids[from..].iter_mut().rev().filter(|kid| kid.state.lives()) {
             if let State::Starting { .. } | State::Running { .. } = kid.state {
-                let then = match kid.spec.keep {
-                    Keep::Temporary if then == Then::Start => Then::Rest(Rest::Ended { code: 0 }),
-                    Keep::Permanent | Keep::Transient | Keep::Temporary => then,
-                };
                 effects.extend(tell_to_stop(kid, then, now));
             }
             if one_by_one {
