@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::support;
 use crate::support::log::{Log, number};
 use crate::support::node::{caller, child, log, state, until};
-use crate::support::{AGENTSUP, Caller, FAKE, Lab, Launch, Running, count, eventually, procfs, sys};
+use crate::support::{
+    AGENTSUP, Caller, FAKE, Lab, Launch, Place, Running, count, eventually, place, procfs, sys,
+};
 use serde_json::{Value, json};
 
 /// Fails once, and the node learns of it.
@@ -48,6 +50,25 @@ fn children_start_in_order_and_stop_in_reverse() {
     for id in ["lead", "worker", "last"] {
         assert_eq!(self::log(&lab, &format!("t.{id}")).events("shutdown").len(), 1, "no lost log of {id}");
     }
+}
+
+/// By its name in the kernel's own list, also below: a node below starts agents the same way.
+#[test]
+fn children_are_started_without_proc() {
+    if !place::namespaces_are_allowed() {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("inner.toml", &child("x", &[FAKE, "wait"], ""));
+    let text = child("a", &[FAKE, "wait"], "") + "[[child]]\nid = \"n\"\nfile = \"inner.toml\"\n";
+    let launch = Launch::tree(&lab, &lab.write("team.toml", &text)).at(Place::PlainWithoutProc);
+    let sup = launch.start();
+    let mut node = caller(&lab, "t");
+    until(&mut node, "a", "ready");
+    until(&mut node, "n", "ready");
+    until(&mut caller(&lab, "t.n"), "x", "ready");
+    sup.signal(libc::SIGTERM);
+    sup.end().assert_code(0);
 }
 
 #[test]
