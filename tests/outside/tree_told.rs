@@ -127,6 +127,19 @@ fn a_child_that_nobody_can_start_again_is_told_with_no_hint() {
 }
 
 #[test]
+fn what_is_named_in_a_line_of_stderr_cannot_move_the_readers_cursor() {
+    let lab = Lab::new();
+    let text = "[[child]]\nid = \"a\"\ncommand = [\"/no/\\u001b[31m\\u0007\\nx\"]\n";
+    let sup = Launch::tree(&lab, &lab.write("team.toml", text)).start();
+    let ended = sup.end();
+    ended.assert_code(78);
+    assert!(ended.stderr.contains("/no/\\u{1b}[31m\\u{7}"), "{ended}");
+    assert!(!ended.stderr.contains(|c: char| c.is_control() && c != '\n'), "{:?}", ended.stderr);
+    let refused = fails(&lab, &["tree", "no\x1b[2J.toml"], 78);
+    assert!(refused.contains("no\\u{1b}[2J.toml"), "{refused:?}");
+}
+
+#[test]
 fn a_child_goes_on_where_its_killed_supervisor_was_and_begins_anew_otherwise() {
     let lab = Lab::new();
     let text = "[node]\nwait = \"0s\"\n".to_owned()
