@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::support;
 use crate::support::log::{Log, number};
 use crate::support::node::{caller, child, log, state, until};
+use crate::support::verbs::command;
 use crate::support::{
     AGENTSUP, Caller, FAKE, Lab, Launch, Place, Running, count, eventually, place, procfs, sys,
 };
@@ -50,6 +51,33 @@ fn children_start_in_order_and_stop_in_reverse() {
     for id in ["lead", "worker", "last"] {
         assert_eq!(self::log(&lab, &format!("t.{id}")).events("shutdown").len(), 1, "no lost log of {id}");
     }
+}
+
+#[test]
+fn a_nodes_session_is_the_flags_else_the_files_else_the_variables_else_the_files_name() {
+    let lab = Lab::new();
+    let child = child("a", &[FAKE, "wait"], "");
+    let silent = lab.write("silent.toml", &child);
+    let filed = lab.write("filed.toml", &format!("[node]\nsession = \"filed\"\n{child}"));
+    let check = |variable: &str, words: &[&str]| {
+        let words = [&["tree", "--check"], words].concat();
+        let output = command(&lab, &words).env("AGENTSUP_SESSION", variable).output().expect("agentsup runs");
+        String::from_utf8([output.stdout, output.stderr].concat()).expect("text")
+    };
+    for (variable, words, session) in [
+        ("envs", &["--session", "flag", filed.as_str()][..], "flag"),
+        ("envs", &[filed.as_str()], "filed"),
+        ("a b", &[filed.as_str()], "filed"),
+        ("envs", &[silent.as_str()], "envs"),
+        ("", &[silent.as_str()], "silent"),
+    ] {
+        let said = check(variable, words);
+        assert!(said.starts_with(&format!("{session} (")), "{variable} {words:?}: {said}");
+    }
+    let said = check("a b", &[&silent]);
+    assert!(said.starts_with("agentsup: $AGENTSUP_SESSION: session id may hold only"), "{said}");
+    let said = check("", &["--session", "a b", &filed]);
+    assert!(said.starts_with("agentsup: --session: session id may hold only"), "{said}");
 }
 
 /// By its name in the kernel's own list, also below: a node below starts agents the same way.

@@ -273,6 +273,17 @@ fn complaints_name_file_line_and_what_was_expected() {
 }
 
 #[test]
+fn a_file_name_that_is_no_session_is_blamed_on_the_file_name() {
+    let text = "[[child]]\nid = \"a\"\ncommand = [\"x\"]\n";
+    let said = parse(Path::new("d/my team.toml"), text, &Origin::root(None)).unwrap_err().message;
+    assert_eq!(
+        said,
+        "tree file d/my team.toml: its name gives the session, and session id may hold only A-Z a-z 0-9 . _ -: \"my team\"; \
+         give another with --session, or as `session` in [node]"
+    );
+}
+
+#[test]
 fn a_circle_of_needs_is_named() {
     let child =
         |id: &str, needs: &str| format!("[[child]]\nid = \"{id}\"\ncommand = [\"x\"]\nneeds = [{needs}]\n");
