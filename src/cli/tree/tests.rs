@@ -168,6 +168,14 @@ fn complaints_name_file_line_and_what_was_expected() {
     for (text, expected) in [
         ("", "team.toml:1: there is no [[child]]; expected one or more"),
         ("x = [", "team.toml:1: unclosed array"),
+        (
+            &format!("[node]\nx = {}\n", "[".repeat(300)),
+            "team.toml:2: nested too deeply; expected tables and lists that a person can follow",
+        ),
+        (
+            &format!("a.b = 1\n[node]\nx{} = 1\n", ".a".repeat(300)),
+            "team.toml:3: nested too deeply; expected tables and lists that a person can follow",
+        ),
         ("[nod]\n", "team.toml:1: unknown key `nod`; expected `node`?"),
         ("[node]\nstratgy = 1\n", "team.toml:2: unknown key `stratgy`; expected `strategy`?"),
         (
