@@ -55,7 +55,7 @@ pub fn ground(plan: Plan, mut flags: Asked, world: &World) -> Result<Ground, Fai
     let session = SessionId { id: plan.session.clone(), source: "tree" };
     let node = node(&plan, world)?;
     let mut choices =
-        settle(vec!["agentsup".into()], flags, Some(plan.config), world, Origins::OfFiles)?;
+        settle(vec!["agentsup".into()], flags, Some(plan.config), world.stdin, Origins::OfFiles)?;
     choices.command = vec![];
     // One end is one too many: what may be tried again, the node itself has tried.
     choices.crash.halt_after = 1;

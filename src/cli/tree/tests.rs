@@ -280,6 +280,31 @@ fn complaints_name_file_line_and_what_was_expected() {
     }
 }
 
+/// Each would end its child with 78 at the start, and nothing on the machine could change that.
+#[test]
+fn settings_of_a_child_that_contradict_one_another_are_refused_in_their_line() {
+    for (lines, expected) in [
+        ("agent = \"gpt\"", "5: agent: unknown agent \"gpt\": use claude, codex or other"),
+        ("on_clean = \"prompt\"", "5: on_clean prompt ("),
+        ("watch = true\nio = \"inherit\"", "5: watch ("),
+        ("grace = \"1s\"\nrecord_input = true", "6: record_input ("),
+        ("restart = \"transient\"\nio = \"inherit\"\nrecord = \"x\"", "7: record ("),
+        (
+            "grace = \"1s\"\n[[child.rule]]\nname = \"b\"\nwhen = { screen_contains = \"b\" }\nthen = \"log\"\n[child.screen]\nenabled = false",
+            "6: rule b (",
+        ),
+    ] {
+        let said = read(&format!("\n[[child]]\nid = \"a\"\ncommand = [\"x\"]\n{lines}\n")).unwrap_err();
+        assert!(said.starts_with(&format!("team.toml:{expected}")), "{lines}: {said}");
+    }
+    let said = read(
+        "[[child]]\nid = \"a\"\ncommand = [\"claude\", \"-p\"]\nrestart = \"permanent\"\non_clean = \"restart\"\n",
+    );
+    let said = said.unwrap_err();
+    assert!(said.starts_with("team.toml:5: "), "the agent's restart is not the child's: {said}");
+    read("[[child]]\nid = \"a\"\ncommand = [\"x\"]\nio = \"inherit\"\non_clean = \"restart\"\n").unwrap();
+}
+
 #[test]
 fn a_file_name_that_is_no_session_is_blamed_on_the_file_name() {
     let text = "[[child]]\nid = \"a\"\ncommand = [\"x\"]\n";
