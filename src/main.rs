@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use agentsup::cli::{self, Failure};
+use agentsup::cli;
 
 #[cfg(target_env = "musl")]
 #[global_allocator]
@@ -14,13 +14,13 @@ fn main() -> ExitCode {
     let argv: Vec<OsString> = std::env::args_os().skip(1).collect();
     match cli::go(&argv) {
         Ok(code) => ExitCode::from(code),
-        Err(Failure { code, message }) => {
-            if message.is_empty() {
-                return ExitCode::from(code);
+        Err(failure) => {
+            if failure.message.is_empty() {
+                return ExitCode::from(failure.code);
             }
             // Not eprintln!: a closed stderr must not turn a refusal into a panic.
-            let _ = writeln!(std::io::stderr(), "agentsup: {message}");
-            ExitCode::from(code)
+            let _ = writeln!(std::io::stderr(), "agentsup: {}", failure.shown());
+            ExitCode::from(failure.code)
         }
     }
 }

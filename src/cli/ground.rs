@@ -37,7 +37,7 @@ pub fn ground(verb: &str, cut: &Cut, world: &World, origins: Origins) -> Result<
     let config = config_path(run.config.take(), world)?;
     let flags = asked::from_flags(run)?;
     let config = config.map(|path| config::read(&path)).transpose()?;
-    let mut choices = settle(command, flags, config, world, origins)?;
+    let mut choices = settle(command, flags, config, world.stdin, origins)?;
 
     let document = choices.document.as_ref().map(|path| Document::read(&world.started_in.join(path)));
     let document = document.transpose().map_err(refused)?;

@@ -11,6 +11,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 
+use crate::log::line::visible;
 use crate::supervisor::{self, settings::CannotStart};
 
 pub mod args;
@@ -48,6 +49,11 @@ impl Failure {
     /// The words are fine; what they ask for is refused.
     pub fn refused(message: impl Into<String>) -> Failure {
         Failure { code: 78, message: message.into() }
+    }
+
+    /// As people are shown it: what was refused is named in it, and may hold anything.
+    pub fn shown(&self) -> String {
+        self.message.lines().map(visible).collect::<Vec<_>>().join("\n")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Flags over the config file over defaults. Pure: what the defaults depend on comes in as `World`.
+//! Flags over the config file over defaults. Pure: what the defaults depend on comes in with them.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use super::asked::Asked;
 use super::config::Config;
 use super::duration;
 use super::names::Named;
-use super::world::{Stdin, World};
+use super::world::Stdin;
 use crate::control::access::Role;
 use crate::policy::crash::{Backoff, Numbers, OnClean, OnHalt, Restart};
 use crate::policy::rules::Rule;
@@ -119,7 +119,7 @@ pub fn settle(
     command: Vec<OsString>,
     flags: Asked,
     config: Option<Config>,
-    world: &World,
+    stdin: Stdin,
     origins: Origins,
 ) -> Result<Choices, Failure> {
     let mut pick = Picker::new(config.as_ref(), origins);
@@ -154,7 +154,7 @@ pub fn settle(
     let one_shot = profile.is_one_shot(&command[1..]);
 
     let start = pick.choice("start", flags.start, file.start, (Start::Fresh, "default"));
-    let io_default = match world.stdin {
+    let io_default = match stdin {
         _ if one_shot => (Io::Inherit, "default (one-shot call)"),
         Stdin::Data if !profile.is_known() => (Io::Inherit, "default (data on stdin)"),
         Stdin::Data | Stdin::Terminal | Stdin::Null => (Io::Pty, "default"),
@@ -169,14 +169,14 @@ pub fn settle(
         false => (Restart::OnFailure, "default"),
     };
     let restart = pick.choice("restart", flags.restart, file.restart, restart_default);
-    let on_clean_default = match (restart.value, world.stdin) {
+    let on_clean_default = match (restart.value, stdin) {
         (Restart::Always, _) => (OnClean::Restart, "default (restart always)"),
         (Restart::No, _) => (OnClean::Exit, "default (restart no)"),
         (Restart::OnFailure, Stdin::Terminal) => (OnClean::Prompt, "default (terminal on stdin)"),
         (Restart::OnFailure, Stdin::Null | Stdin::Data) => (OnClean::Exit, "default (no terminal on stdin)"),
     };
     let on_clean = pick.choice("on_clean", flags.on_clean, file.on_clean, on_clean_default);
-    let on_halt_default = match world.stdin {
+    let on_halt_default = match stdin {
         Stdin::Terminal => (OnHalt::Wait, "default (terminal on stdin)"),
         Stdin::Null | Stdin::Data => (OnHalt::Exit, "default (no terminal on stdin)"),
     };
@@ -186,7 +186,7 @@ pub fn settle(
         (file.socket_mode, file.socket_group, file.no_socket),
     );
     let socket = socket::settle(&mut pick, wants, &config.access)?;
-    contradictions(both_flags, &restart, &on_clean, (&on_halt, socket.is_some()), world)?;
+    contradictions(both_flags, &restart, &on_clean, (&on_halt, socket.is_some()), stdin)?;
 
     let show = |time: &Duration| duration::show(*time);
     let grace = pick.one("grace", flags.grace, file.grace, (DEFAULT_GRACE, "default"), show);
@@ -272,7 +272,7 @@ fn contradictions(
     restart: &Chosen<Restart>,
     on_clean: &Chosen<OnClean>,
     (on_halt, has_socket): (&Chosen<OnHalt>, bool),
-    world: &World,
+    stdin: Stdin,
 ) -> Result<(), Failure> {
     let clash = |why: &str| {
         Err(Failure::refused(format!(
@@ -294,7 +294,7 @@ fn contradictions(
         | (Restart::Always, OnClean::Restart)
         | (Restart::OnFailure, OnClean::Exit | OnClean::Prompt | OnClean::Restart) => {}
     }
-    if world.stdin != Stdin::Terminal {
+    if stdin != Stdin::Terminal {
         if on_clean.value == OnClean::Prompt {
             return Err(Failure::refused(format!(
                 "on_clean prompt ({}): there is no terminal on stdin to ask at; use --on-clean exit or restart",

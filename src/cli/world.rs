@@ -2,13 +2,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::stat::{SFlag, fstat, makedev};
 
 use super::Failure;
+use crate::os::program;
 
 #[derive(Clone, Debug)]
 pub struct World {
@@ -17,7 +18,7 @@ pub struct World {
     /// Canonical.
     pub started_in: PathBuf,
     pub uid: u32,
-    /// Absent where /proc is.
+    /// Absent where /proc is, and what we were started as leads nowhere.
     pub own_binary: Option<PathBuf>,
 }
 
@@ -40,9 +41,9 @@ impl World {
         Ok(World {
             stdin: look_at_stdin(),
             env: std::env::vars_os().collect(),
-            started_in,
             uid: nix::unistd::getuid().as_raw(),
-            own_binary: std::env::current_exe().ok(),
+            own_binary: std::env::current_exe().ok().or_else(|| started_as(&started_in)),
+            started_in,
         })
     }
 
@@ -51,6 +52,12 @@ impl World {
         let found = self.env.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
     }
+}
+
+/// Without /proc; before anybody has changed the directory that it may begin in.
+fn started_as(started_in: &Path) -> Option<PathBuf> {
+    let path = started_in.join(program::started_as()?);
+    path.is_file().then_some(path)
 }
 
 fn look_at_stdin() -> Stdin {

@@ -60,7 +60,16 @@ fn put_value(out: &mut String, value: &str) {
 /// What must not reach the terminal of someone who reads the log: C0, DEL and C1 (U+009B opens an
 /// escape sequence), and the characters that break a line or turn its direction around.
 fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A text that people are shown may hold what would move their cursor, or turn the text around it.
+pub fn visible(text: &str) -> String {
+    let escape = |c: char| match is_control(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(escape).collect()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 //! | `poll`      | sleep until something happens or a deadline passes                   |
 //! | `sink`      | writing to an inherited descriptor without ever blocking             |
 //! | `procfs`    | who is alive, whose child, whose session                             |
+//! | `program`   | what was executed to make us, without /proc                          |
 //! | `pidfd`     | waiting for processes that are not our children                      |
 //! | `clock`     | clocks that std has not got                                          |
 //! | `code`      | the pages of our own code                                            |
@@ -44,6 +45,7 @@ pub mod notify;
 pub mod pidfd;
 pub mod poll;
 pub mod procfs;
+pub mod program;
 pub mod pty;
 pub mod random;
 pub mod rescue;

@@ -9,6 +9,7 @@ use nix::sys::termios::Termios;
 
 use super::buffer::{Buffer, FULL};
 use super::settings::Size;
+use crate::log::line::visible;
 use crate::os::sink::{self, Sink, Wrote};
 use crate::os::{front, rescue, tty};
 
@@ -252,6 +253,8 @@ impl Console {
 
     /// One line of our own on stderr. A reader that does not read loses lines, not the supervisor.
     pub fn tell(&mut self, line: &str) {
+        // The names of commands and files are in it, and those may hold anything.
+        let line = &visible(line);
         if self.told.len() == TOLD {
             self.told.remove(0);
         }

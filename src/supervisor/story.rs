@@ -134,21 +134,22 @@ impl Supervisor {
             return;
         }
         let id = &session.settings.wish.session.id;
-        // Of a node's child nobody is left to resume.
-        let again = match id.rsplit_once('.').filter(|_| is_child()) {
-            Some((node, child)) => format!("child start {child} --session {node}"),
-            None => format!("resume {id}"),
-        };
-        let hint = format!("supervisor halted — run 'agentsup {again}' to retry");
+        // Of a node's child nobody is left to resume; what can be done then, its node knows and says.
+        let hint = (!is_child()).then(|| format!("supervisor halted — run 'agentsup resume {id}' to retry"));
         let lines = self.last_lines(LAST_LINES).join("\n");
         let event = Event::new(Name::Halted)
             .with("reason", reason)
-            .with("hint", &hint)
+            .maybe("hint", hint.as_ref())
             .maybe("lines", (!lines.is_empty()).then_some(&lines));
         self.log.record(event);
         let how = self.last_end_in_words();
-        self.console.tell(&hint);
-        self.console.tell(&format!("{reason}; agent {how}"));
+        match hint {
+            Some(hint) => {
+                self.console.tell(&hint);
+                self.console.tell(&format!("{reason}; agent {how}"));
+            }
+            None => self.console.tell(&format!("supervisor halted: {reason}; agent {how}")),
+        }
         for line in lines.lines() {
             self.console.tell(&format!("| {line}"));
         }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use crate::support;
 use crate::support::log::{Log, number};
 use crate::support::node::{caller, child, log, state, until};
-use crate::support::{AGENTSUP, Caller, FAKE, Lab, Launch, Running, count, eventually, procfs, sys};
+use crate::support::verbs::command;
+use crate::support::{
+    AGENTSUP, Caller, FAKE, Lab, Launch, Place, Running, count, eventually, place, procfs, sys,
+};
 use serde_json::{Value, json};
 
 /// Fails once, and the node learns of it.
@@ -48,6 +51,69 @@ fn children_start_in_order_and_stop_in_reverse() {
     for id in ["lead", "worker", "last"] {
         assert_eq!(self::log(&lab, &format!("t.{id}")).events("shutdown").len(), 1, "no lost log of {id}");
     }
+}
+
+#[test]
+fn a_nodes_session_is_the_flags_else_the_files_else_the_variables_else_the_files_name() {
+    let lab = Lab::new();
+    let child = child("a", &[FAKE, "wait"], "");
+    let silent = lab.write("silent.toml", &child);
+    let filed = lab.write("filed.toml", &format!("[node]\nsession = \"filed\"\n{child}"));
+    let check = |variable: &str, words: &[&str]| {
+        let words = [&["tree", "--check"], words].concat();
+        let output = command(&lab, &words).env("AGENTSUP_SESSION", variable).output().expect("agentsup runs");
+        String::from_utf8([output.stdout, output.stderr].concat()).expect("text")
+    };
+    for (variable, words, session) in [
+        ("envs", &["--session", "flag", filed.as_str()][..], "flag"),
+        ("envs", &[filed.as_str()], "filed"),
+        ("a b", &[filed.as_str()], "filed"),
+        ("envs", &[silent.as_str()], "envs"),
+        ("", &[silent.as_str()], "silent"),
+    ] {
+        let said = check(variable, words);
+        assert!(said.starts_with(&format!("{session} (")), "{variable} {words:?}: {said}");
+    }
+    let said = check("a b", &[&silent]);
+    assert!(said.starts_with("agentsup: $AGENTSUP_SESSION: session id may hold only"), "{said}");
+    let said = check("", &["--session", "a b", &filed]);
+    assert!(said.starts_with("agentsup: --session: session id may hold only"), "{said}");
+}
+
+/// By its name in the kernel's own list, also below: a node below starts agents the same way.
+#[test]
+fn children_are_started_without_proc() {
+    if !place::namespaces_are_allowed() {
+        return;
+    }
+    let lab = Lab::new();
+    lab.write("inner.toml", &child("x", &[FAKE, "wait"], ""));
+    let text = child("a", &[FAKE, "wait"], "") + "[[child]]\nid = \"n\"\nfile = \"inner.toml\"\n";
+    let launch = Launch::tree(&lab, &lab.write("team.toml", &text)).at(Place::PlainWithoutProc);
+    let sup = launch.start();
+    let mut node = caller(&lab, "t");
+    until(&mut node, "a", "ready");
+    until(&mut node, "n", "ready");
+    until(&mut caller(&lab, "t.n"), "x", "ready");
+    sup.signal(libc::SIGTERM);
+    sup.end().assert_code(0);
+}
+
+#[test]
+fn a_temporary_child_that_is_stopped_for_another_is_started_with_it() {
+    let lab = Lab::new();
+    let text = "[node]\nstrategy = \"one_for_all\"\nwait = \"0s\"\n".to_owned()
+        + &child("a", &[FAKE, "wait"], "")
+        + &child("t", &[FAKE, "wait"], "restart = \"temporary\"");
+    let sup = Launch::tree(&lab, &lab.write("team.toml", &text)).start();
+    let mut node = caller(&lab, "t");
+    node.wait_for("ready");
+    let a = until(&mut node, "a", "ready")["pid"].as_i64().expect("a pid");
+    sys::kill(a as i32, libc::SIGKILL);
+    log(&lab, "t.t").wait_for_nth(2, "claude_spawn");
+    assert_eq!(until(&mut node, "t", "ready")["restarts"], 1);
+    node.get("stop", json!({}));
+    sup.end().assert_code(0);
 }
 
 /// By what the agents themselves do, not by the node's word.

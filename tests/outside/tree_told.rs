@@ -87,9 +87,56 @@ fn a_child_that_halts_says_how_its_node_starts_it_again() {
     let mut node = caller(&lab, "t");
     until(&mut node, "bad", "ended");
     let halted = log(&lab, "t.bad").wait_for("halted");
-    assert!(halted.contains("run 'agentsup child start bad --session t' to retry"), "{halted}");
+    assert!(!halted.contains("hint="), "what can be done the node knows: {halted}");
+    says(&lab, &["child", "start", "bad", "--session", "t"]);
+    log(&lab, "t.bad").wait_for_nth(2, "halted");
+    until(&mut node, "bad", "ended");
     node.get("stop", json!({}));
-    sup.end().assert_code(0);
+    let ended = sup.end();
+    ended.assert_code(0);
+    let hint = "child bad exited with code 1 after ";
+    let told: Vec<&str> = ended.stderr.lines().filter(|line| line.contains(hint)).collect();
+    assert_eq!(told.len(), 2, "{ended}");
+    assert!(told[0].ends_with("; to start it again: agentsup child start bad --session t"), "{ended}");
+}
+
+/// The pool forgets it, the node starts it again itself, and a node without anything else to do ends.
+#[test]
+fn a_child_that_nobody_can_start_again_is_told_with_no_hint() {
+    let once = "[child.policy]\nhalt_after = 1";
+    let drone = child("d", &["false"], &format!("restart = \"temporary\"\n{once}"));
+    let kept = child("a", &["false"], &format!("restart = \"permanent\"\n{once}"));
+    let refused = child("a", &["/nonexistent/agent"], "");
+    for (text, told, code) in [
+        (format!("[node]\nstrategy = \"pool\"\nsize = 1\n{drone}"), "child d-1 exited with code 1", 0),
+        (format!("[node]\nmax_restarts = 1\nwait = \"0s\"\n{kept}"), "child a exited with code 1", 70),
+        (drone, "child d exited with code 1", 1),
+        (refused, "child a cannot be started (code 127)", 78),
+    ] {
+        let lab = Lab::new();
+        let sup = Launch::tree(&lab, &lab.write("team.toml", &text)).start();
+        sup.wait_for_stderr(told);
+        if code == 0 {
+            caller(&lab, "t").get("stop", json!({}));
+        }
+        let ended = sup.end();
+        ended.assert_code(code);
+        assert!(!ended.stderr.contains("agentsup child start"), "{ended}");
+        assert!(!ended.stderr.contains("to retry"), "{ended}");
+    }
+}
+
+#[test]
+fn what_is_named_in_a_line_of_stderr_cannot_move_the_readers_cursor() {
+    let lab = Lab::new();
+    let text = "[[child]]\nid = \"a\"\ncommand = [\"/no/\\u001b[31m\\u0007\\nx\"]\n";
+    let sup = Launch::tree(&lab, &lab.write("team.toml", text)).start();
+    let ended = sup.end();
+    ended.assert_code(78);
+    assert!(ended.stderr.contains("/no/\\u{1b}[31m\\u{7}"), "{ended}");
+    assert!(!ended.stderr.contains(|c: char| c.is_control() && c != '\n'), "{:?}", ended.stderr);
+    let refused = fails(&lab, &["tree", "no\x1b[2J.toml"], 78);
+    assert!(refused.contains("no\\u{1b}[2J.toml"), "{refused:?}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub struct Forest {
 type Line = [String; 5];
 const HEADS: [&str; 5] = ["NAME", "STATE", "PID", "RESTARTS", "WHAT"];
 const STATE: usize = 1;
-/// What a shortened name keeps at least.
+/// What a shortened name keeps at least. The rest goes first: by its name a child is asked for.
 const LEAST: usize = 16;
 
 impl Forest {
@@ -173,13 +173,13 @@ fn table(lines: &mut [Line], look: Look) -> String {
         lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
     };
     if let Some(width) = look.width {
-        let whole: usize = (0..HEADS.len()).map(|column| width_of(lines, column) + 1).sum();
-        let over = (whole - 1).saturating_sub(width);
-        let name = width_of(lines, 0);
-        let kept = name.saturating_sub(over).max(LEAST.min(name));
-        lines.iter_mut().for_each(|line| line[0] = cut_end(&line[0], kept));
-        let rest: usize = (0..HEADS.len() - 1).map(|column| width_of(lines, column) + 1).sum();
         let last = HEADS.len() - 1;
+        let name = width_of(lines, 0);
+        let between: usize = (1..last).map(|column| width_of(lines, column) + 1).sum::<usize>() + 1;
+        let room = width.saturating_sub(between + HEADS[last].len());
+        let kept = name.min(room.max(LEAST));
+        lines.iter_mut().for_each(|line| line[0] = cut_end(&line[0], kept));
+        let rest = between + kept;
         lines.iter_mut().for_each(|line| line[last] = cut_end(&line[last], width.saturating_sub(rest)));
     }
     let widths: Vec<usize> = (0..HEADS.len()).map(|column| width_of(lines, column)).collect();
@@ -285,6 +285,20 @@ team          running -       0        one_for_one, 2 of 3 ready
             let text = forest.text(Look { colours: false, width: Some(width) });
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
             assert!(text.contains("…"), "{text}");
+        }
+    }
+    /// It is the ids that the other verbs are told.
+    #[test]
+    fn a_long_reason_takes_no_room_from_the_names() {
+        let mut forest = forest();
+        let root = forest.nodes.values_mut().find(|node| node.session == "team").unwrap();
+        root.children[0].child = "lead-of-all-the-others".into();
+        root.children[2].why = Some("exec failed: ".repeat(20));
+        for (width, name) in [(80, "├─ lead-of-all-the-others ready"), (48, "├─ lead-of-all-th… ready")]
+        {
+            let text = forest.text(Look { colours: false, width: Some(width) });
+            assert!(text.contains(name), "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
         }
     }
 }

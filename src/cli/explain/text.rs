@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Report, Sourced};
+pub use crate::log::line::visible;
 
 const NAME_WIDTH: usize = 23;
 const VALUE_WIDTH: usize = 20;
@@ -89,16 +90,6 @@ fn list(out: &mut String, words: &[String]) {
         column += width;
     }
     out.push('\n');
-}
-
-/// A value may hold what would move the reader's cursor, or turn the text around it; it is shown escaped instead.
-pub fn visible(text: &str) -> String {
-    let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let escape = |c: char| match c.is_control() || turns(c) {
-        true => c.escape_default().to_string(),
-        false => c.to_string(),
-    };
-    text.chars().map(escape).collect()
 }
 
 /// As a shell would take it.

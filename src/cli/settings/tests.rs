@@ -3,17 +3,13 @@ use std::path::Path;
 use super::*;
 use crate::cli::{args, asked, config, words};
 
-fn world(stdin: Stdin) -> World {
-    World { stdin, env: Vec::new(), started_in: "/w".into(), uid: 7, own_binary: None }
-}
-
 /// The options and the command as one line of words without blanks in them.
 pub fn settled(line: &str, file: Option<&str>, stdin: Stdin) -> Result<Choices, Failure> {
     let line: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
     let cut = words::cut("run", &args::options::<args::Run>(), &line)?;
     let flags = asked::from_flags(words::through_argh("run", &cut)?)?;
     let config = file.map(|text| config::parse(Path::new("a.toml"), text)).transpose()?;
-    settle(cut.command, flags, config, &world(stdin), Origins::OfAll)
+    settle(cut.command, flags, config, stdin, Origins::OfAll)
 }
 
 pub fn source<'a>(choices: &'a Choices, name: &str) -> (&'a str, &'a str) {

@@ -1,5 +1,6 @@
 //! One `[[child]]`.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -11,8 +12,12 @@ use super::file::{self, Origin, Plan};
 use super::preset::Preset;
 use super::source::{Source, Table, Value, wrong};
 use crate::cli::args::{self, Run};
-use crate::cli::settings::DEFAULT_GRACE;
+use crate::cli::asked::Asked;
+use crate::cli::config::Config;
+use crate::cli::settings::{DEFAULT_GRACE, Origins, settle};
+use crate::cli::world::Stdin;
 use crate::cli::{Failure, config};
+use crate::policy::crash::OnHalt;
 use crate::policy::tree::{Keep, Spec};
 use crate::supervisor::settings::ChildConfig;
 
@@ -101,9 +106,25 @@ fn agent<'a>(
     let prompt = checked.run.prompt.as_ref().and_then(|prompt| prompt.to_str()?.strip_prefix('@'));
     exists(source, table, "prompt", prompt.filter(|file| !file.starts_with('@')).map(Path::new))?;
     let grace = checked.run.grace.unwrap_or(DEFAULT_GRACE);
-    let config = ChildConfig { text: cut.text, env_at: cut.env_at, env: checked.run.env };
-    let (agent, says_start) = (checked.run.agent, checked.run.start.is_some());
+    let (agent, says_start) = (checked.run.agent.clone(), checked.run.start.is_some());
+    let config = ChildConfig { text: cut.text, env_at: cut.env_at, env: checked.run.env.clone() };
+    check_together(source, table, &command, checked)?;
     Ok((Kind::Agent { command, config, agent, says_start }, grace, None))
+}
+
+/// As its supervisor will: settings that are fine one by one and cannot all be meant. What is on disk may
+/// change until then, and is not looked at.
+fn check_together(source: Source, table: &Table, command: &[String], config: Config) -> Result<(), Failure> {
+    let given = Asked { on_halt: Some(OnHalt::Exit), ..Asked::default() };
+    let command = command.iter().map(OsString::from).collect();
+    let settled = settle(command, given, Some(config), Stdin::Null, Origins::OfFiles);
+    settled.map(|_| ()).map_err(|failure| {
+        let words = failure.message.split(|c: char| !c.is_ascii_lowercase() && c != '_');
+        // The complaint begins with what it is about; a child's `restart` is not that of its agent.
+        let keys = words.filter(|word| !OWN.contains(word));
+        let at = keys.map(|key| table.place(key)).find(|at| *at != table.at).unwrap_or(table.at);
+        source.refuse(at, failure.message.trim_start_matches("--"))
+    })
 }
 
 /// What the child's own `[child.policy]` says.

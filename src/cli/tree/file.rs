@@ -21,6 +21,8 @@ const OF_RUN: [&str; 3] = ["label", "socket_mode", "socket_group"];
 const TABLES: [&str; 3] = ["halt", "access", "log"];
 /// A node in a node in a node …
 const DEEPEST: usize = 16;
+/// As `id::check` has it.
+const LONGEST_SESSION: usize = 64;
 /// For what its children left behind, when all of them are gone.
 const TO_SWEEP: Duration = Duration::from_secs(4);
 
@@ -40,15 +42,21 @@ impl Named for Keep {
 
 /// Where in a tree a file is read.
 pub struct Origin {
-    /// Of the node, when it is known.
+    /// Of the node, when it is known: of a root `--session`.
     pub session: Option<String>,
+    /// `$AGENTSUP_SESSION`, where the root's file names none.
+    from_env: Option<String>,
     /// The files above, canonical.
     above: Vec<PathBuf>,
 }
 
 impl Origin {
     pub fn root(session: Option<String>) -> Origin {
-        Origin { session, above: vec![] }
+        Origin { session, from_env: None, above: vec![] }
+    }
+
+    pub fn or_env(self, from_env: Option<String>) -> Origin {
+        Origin { from_env, ..self }
     }
 
     pub fn below(&self, id: &str, path: &Path) -> Result<Origin, String> {
@@ -60,7 +68,10 @@ impl Origin {
             return Err(format!("`file`: more than {DEEPEST} nodes in one another; expected fewer"));
         }
         let session = self.session.as_ref().map(|session| format!("{session}.{id}"));
-        Ok(Origin { session, above: self.above.iter().cloned().chain([path]).collect() })
+        if let Some(session) = session.as_ref().filter(|session| session.len() > LONGEST_SESSION) {
+            return Err(too_long(session, session.len()));
+        }
+        Ok(Origin { session, from_env: None, above: self.above.iter().cloned().chain([path]).collect() })
     }
 }
 
@@ -140,9 +151,8 @@ pub fn parse(path: &Path, text: &str, origin: &Origin) -> Result<Plan, Failure> 
         let why = "`max_seconds`: within no time there is never one too many; expected more than 0";
         return Err(source.refuse(node.place("max_seconds"), why));
     }
-    let session = session(origin, named, path);
-    id::check(&session).map_err(|why| source.refuse(node.place("session"), format!("`session`: {why}")))?;
-    let origin = Origin { session: Some(session.clone()), above: origin.above_with(path) };
+    let session = session(source, origin, named, node.place("session"))?;
+    let origin = Origin { session: Some(session.clone()), from_env: None, above: origin.above_with(path) };
     let config = own_config(source, parsed.get_ref())?;
 
     let children = read_children(source, children, &origin)?;
@@ -162,9 +172,29 @@ impl Origin {
     }
 }
 
-fn session(origin: &Origin, named: Option<String>, path: &Path) -> String {
-    let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    origin.session.clone().or(named).or_else(stem).unwrap_or_default()
+/// A bad id is an error of its source, never a reason to try the next.
+fn session(source: Source, origin: &Origin, named: Option<String>, at: usize) -> Result<String, Failure> {
+    let check = |id: String, refuse: &dyn Fn(String) -> Failure| match id::check(&id) {
+        Ok(()) => Ok(id),
+        Err(why) => Err(refuse(why)),
+    };
+    let Origin { session, from_env, .. } = origin;
+    match (session.clone(), named, from_env.clone()) {
+        // Of a node below it is its parent's and an id.
+        (Some(id), _, _) => check(id, &|why| Failure::refused(format!("--session: {why}"))),
+        (None, Some(id), _) => check(id, &|why| source.refuse(at, format!("`session`: {why}"))),
+        (None, None, Some(id)) => check(id, &|why| Failure::refused(format!("$AGENTSUP_SESSION: {why}"))),
+        (None, None, None) => {
+            let stem = source.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+            check(stem.unwrap_or_default(), &|why| {
+                Failure::refused(format!(
+                    "tree file {}: its name gives the session, and {why}; give another with --session, or as \
+                     `session` in [node]",
+                    source.path.display()
+                ))
+            })
+        }
+    }
 }
 
 fn rules(node: &mut Table) -> Result<Rules, Failure> {
@@ -237,13 +267,15 @@ fn check_children(source: Source, rules: &Rules, children: &[Child], session: &s
         }
         // Those of a pool have a number behind their id.
         let longest = session.len() + 1 + id.len() + if rules.strategy == Strategy::Pool { 8 } else { 0 };
-        if longest > 64 {
-            let why =
-                format!("the session `{session}.{id}` would be {longest} bytes long; expected 64 at most");
-            return Err(source.refuse(child.at, why));
+        if longest > LONGEST_SESSION {
+            return Err(source.refuse(child.at, too_long(&format!("{session}.{id}"), longest)));
         }
     }
     Ok(())
+}
+
+fn too_long(session: &str, bytes: usize) -> String {
+    format!("the session `{session}` would be {bytes} bytes long; expected {LONGEST_SESSION} at most")
 }
 
 fn in_order(source: Source, children: Vec<Child>) -> Result<Vec<Child>, Failure> {

@@ -57,8 +57,8 @@ fn asked(cut: &words::Cut) -> Result<Asked, Failure> {
     let check = verb.check;
     let world = World::look()?;
     let flags = settings::flags(verb)?;
-    let session = flags.session.clone().or_else(|| settings::session_from(&world));
-    let plan = file::load(&file, &file::Origin::root(session))?;
+    let origin = file::Origin::root(flags.session.clone()).or_env(settings::session_from(&world));
+    let plan = file::load(&file, &origin)?;
     if check {
         return Ok(Asked::Check(show::text(&plan)));
     }

@@ -54,7 +54,8 @@ pub fn ground(plan: Plan, mut flags: Asked, world: &World) -> Result<Ground, Fai
     flags.grace = Some(grace);
     let session = SessionId { id: plan.session.clone(), source: "tree" };
     let node = node(&plan, world)?;
-    let mut choices = settle(vec!["agentsup".into()], flags, Some(plan.config), world, Origins::OfFiles)?;
+    let mut choices =
+        settle(vec!["agentsup".into()], flags, Some(plan.config), world.stdin, Origins::OfFiles)?;
     choices.command = vec![];
     // One end is one too many: what may be tried again, the node itself has tried.
     choices.crash.halt_after = 1;
@@ -62,7 +63,13 @@ pub fn ground(plan: Plan, mut flags: Asked, world: &World) -> Result<Ground, Fai
 }
 
 fn node(plan: &Plan, world: &World) -> Result<NodeSettings, Failure> {
-    let program = world.own_binary.clone().filter(|path| path.exists());
+    // One that has been replaced since it was started is still to be had there.
+    let programs = world.own_binary.iter().map(PathBuf::as_path).chain([Path::new("/proc/self/exe")]);
+    let program = programs.into_iter().find(|path| path.exists()).ok_or_else(|| {
+        Failure::refused(
+            "agentsup cannot find its own program, which each child is; mount /proc, or start it by its whole path",
+        )
+    })?;
     let path = world.started_in.join(&plan.path);
     let beside = path.parent().unwrap_or(Path::new("/"));
     let child = |child: &Child| ChildSettings {
@@ -93,7 +100,7 @@ fn node(plan: &Plan, world: &World) -> Result<NodeSettings, Failure> {
         template,
         size: plan.size,
         leftovers: plan.leftovers(),
-        program: program.unwrap_or_else(|| PathBuf::from("/proc/self/exe")),
+        program: program.to_owned(),
         env: world.env.iter().filter(|(name, _)| !is_own(name)).cloned().collect(),
         file: path,
     })

@@ -17,6 +17,8 @@ use crate::cli::{Failure, asked};
 /// A tree is written by hand; beyond this it is some other file.
 const LARGEST: u64 = 1 << 20;
 
+const TOO_DEEP: &str = "nested too deeply; expected tables and lists that a person can follow";
+
 pub type Value<'a> = Spanned<DeValue<'a>>;
 
 pub fn read(path: &Path) -> Result<String, String> {
@@ -53,12 +55,27 @@ impl<'a> Source<'a> {
         DeTable::parse(self.text).map_err(|error| {
             let words = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
             let span = error.span().unwrap_or(0..0);
+            // Of a key with too many dots the parser does not say where it stands.
+            if words == "recursion limit" {
+                return self.refuse(self.most_dotted(), TOO_DEEP);
+            }
             let said = match &*words {
+                words if words.starts_with("cannot recurse further") => TOO_DEEP.to_owned(),
                 "duplicate key" => format!("duplicate key `{}`; expected it once", self.slice(span.clone())),
                 words => words.replacen(", expected", "; expected", 1),
             };
             self.refuse(span.start, said)
         })
+    }
+
+    /// The line with the most dots.
+    fn most_dotted(self) -> usize {
+        let mut at = 0;
+        let lines = self.text.split_inclusive('\n').map(|line| {
+            at += line.len();
+            (line.matches('.').count(), std::cmp::Reverse(at - line.len()))
+        });
+        lines.max().map_or(0, |(_, std::cmp::Reverse(at))| at)
     }
 
     /// As it is written.

@@ -168,6 +168,14 @@ fn complaints_name_file_line_and_what_was_expected() {
     for (text, expected) in [
         ("", "team.toml:1: there is no [[child]]; expected one or more"),
         ("x = [", "team.toml:1: unclosed array"),
+        (
+            &format!("[node]\nx = {}\n", "[".repeat(300)),
+            "team.toml:2: nested too deeply; expected tables and lists that a person can follow",
+        ),
+        (
+            &format!("a.b = 1\n[node]\nx{} = 1\n", ".a".repeat(300)),
+            "team.toml:3: nested too deeply; expected tables and lists that a person can follow",
+        ),
         ("[nod]\n", "team.toml:1: unknown key `nod`; expected `node`?"),
         ("[node]\nstratgy = 1\n", "team.toml:2: unknown key `stratgy`; expected `strategy`?"),
         (
@@ -270,6 +278,42 @@ fn complaints_name_file_line_and_what_was_expected() {
         let message = of(text);
         assert!(message.starts_with(expected), "{text}\n  says     {message}\n  expected {expected}");
     }
+}
+
+/// Each would end its child with 78 at the start, and nothing on the machine could change that.
+#[test]
+fn settings_of_a_child_that_contradict_one_another_are_refused_in_their_line() {
+    for (lines, expected) in [
+        ("agent = \"gpt\"", "5: agent: unknown agent \"gpt\": use claude, codex or other"),
+        ("on_clean = \"prompt\"", "5: on_clean prompt ("),
+        ("watch = true\nio = \"inherit\"", "5: watch ("),
+        ("grace = \"1s\"\nrecord_input = true", "6: record_input ("),
+        ("restart = \"transient\"\nio = \"inherit\"\nrecord = \"x\"", "7: record ("),
+        (
+            "grace = \"1s\"\n[[child.rule]]\nname = \"b\"\nwhen = { screen_contains = \"b\" }\nthen = \"log\"\n[child.screen]\nenabled = false",
+            "6: rule b (",
+        ),
+    ] {
+        let said = read(&format!("\n[[child]]\nid = \"a\"\ncommand = [\"x\"]\n{lines}\n")).unwrap_err();
+        assert!(said.starts_with(&format!("team.toml:{expected}")), "{lines}: {said}");
+    }
+    let said = read(
+        "[[child]]\nid = \"a\"\ncommand = [\"claude\", \"-p\"]\nrestart = \"permanent\"\non_clean = \"restart\"\n",
+    );
+    let said = said.unwrap_err();
+    assert!(said.starts_with("team.toml:5: "), "the agent's restart is not the child's: {said}");
+    read("[[child]]\nid = \"a\"\ncommand = [\"x\"]\nio = \"inherit\"\non_clean = \"restart\"\n").unwrap();
+}
+
+#[test]
+fn a_file_name_that_is_no_session_is_blamed_on_the_file_name() {
+    let text = "[[child]]\nid = \"a\"\ncommand = [\"x\"]\n";
+    let said = parse(Path::new("d/my team.toml"), text, &Origin::root(None)).unwrap_err().message;
+    assert_eq!(
+        said,
+        "tree file d/my team.toml: its name gives the session, and session id may hold only A-Z a-z 0-9 . _ -: \"my team\"; \
+         give another with --session, or as `session` in [node]"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Effect, Keep, Kid, Phase, REFUSED, Rest, Round, State, Strategy, Then, Tree, tell_to_stop};
+use super::{Effect, Key, Kid, Phase, REFUSED, Rest, Round, State, Strategy, Then, Tree, tell_to_stop};
 
 /// Who comes next waits so long for one that is on its way up: what hangs there is not to hold up all others.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
@@ -47,10 +47,6 @@ impl Tree {
         let mut effects = Vec::new();
         for kid in self.kids[from..].iter_mut().rev().filter(|kid| kid.state.lives()) {
             if let State::Starting { .. } | State::Running { .. } = kid.state {
-                let then = match kid.spec.keep {
-                    Keep::Temporary if then == Then::Start => Then::Rest(Rest::Ended { code: 0 }),
-                    Keep::Permanent | Keep::Transient | Keep::Temporary => then,
-                };
                 effects.extend(tell_to_stop(kid, then, now));
             }
             if one_by_one {
@@ -197,6 +193,36 @@ impl Tree {
                 State::Queued => self.is_blocked(at),
                 _ => false,
             })
+    }
+
+    /// Whether somebody may start this one again that has ended now and not been asked to: a pool forgets
+    /// whoever has ended, and a node without anything else to do ends with the last.
+    pub fn can_be_called_back(&self, key: Key) -> bool {
+        if self.is_leaving() {
+            return false;
+        }
+        let is_refused =
+            |kid: &Kid| matches!(kid.state, State::Clearing { then: Then::Rest(Rest::Refused { .. }), .. });
+        match self.rules.strategy {
+            Strategy::Pool => self.kid(key).is_some_and(is_refused),
+            Strategy::OneForOne | Strategy::OneForAll | Strategy::RestForOne => {
+                (0..self.kids.len()).any(|at| self.kids[at].key != key && self.goes_on(at))
+            }
+        }
+    }
+
+    /// It will not end with what has ended so far.
+    fn goes_on(&self, at: usize) -> bool {
+        match self.kids[at].state {
+            // It may need the one that has just ended.
+            State::Queued => self.needs_are(at, is_satisfied),
+            State::Clearing { then: Then::Rest(rest), .. } | State::Resting(rest) => rest == Rest::Stopped,
+            State::Starting { .. }
+            | State::Running { .. }
+            | State::Stopping { .. }
+            | State::Clearing { .. }
+            | State::Waiting { .. } => true,
+        }
     }
 
     fn outcome(&self) -> u8 {

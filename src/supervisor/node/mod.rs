@@ -297,6 +297,8 @@ impl Supervisor {
         let Some(kid) = node.kids.get(&key) else { return };
         let (id, session) = (kid.settings.spec.id.clone(), kid.session.clone());
         let how = kid.last_end_in_words(code);
+        let start = format!("agentsup child start {id} --session {}", self.session_id());
+        let again = node.tree.as_ref().is_some_and(|tree| tree.can_be_called_back(key)).then_some(&start);
         match sequel {
             Sequel::Restart { wait } => {
                 let event = LogEvent::new(Name::RestartScheduled)
@@ -310,26 +312,24 @@ impl Supervisor {
             Sequel::WithOthers => {
                 self.console.tell(&format!("child {id} {how}; it starts again with the others"))
             }
-            Sequel::Dismissed => {
-                let again = format!("agentsup child start {id} --session {}", self.session_id());
-                self.console.tell(&format!(
-                    "child {id} was stopped by a caller of its own; to start it again: {again}"
-                ));
+            Sequel::Dismissed => self
+                .console
+                .tell(&format!("child {id} was stopped by a caller of its own; to start it again: {start}")),
+            Sequel::Rest => {
+                let again = again.filter(|_| code != 0).map(|again| format!("; to start it again: {again}"));
+                self.console.tell(&format!("child {id} {how}{}", again.unwrap_or_default()));
             }
-            Sequel::Rest => self.console.tell(&format!("child {id} {how}")),
             Sequel::Refused => {
-                let hint = format!("agentsup child start {id} --session {}", self.session_id());
                 let why = self.log.mask(&node.why_refused(key));
                 let event = LogEvent::new(Name::ChildRefused)
                     .with("child", &id)
                     .with("session", session)
                     .with("code", code)
                     .with("error", &why)
-                    .with("hint", &hint);
+                    .maybe("hint", again);
                 self.log.record(event);
-                self.console.tell(&format!(
-                    "child {id} cannot be started (code {code}): {why}; to try again: {hint}"
-                ));
+                let again = again.map_or(String::new(), |again| format!("; to try again: {again}"));
+                self.console.tell(&format!("child {id} cannot be started (code {code}): {why}{again}"));
             }
             Sequel::GiveUp => self.console.tell(&format!("child {id} {how}")),
         }

@@ -144,3 +144,39 @@ fn a_pool_has_a_limit_and_a_removed_child_makes_room() {
     assert_eq!(story.state("a"), "gone");
     assert!(story.tree.add(child("c", Keep::Permanent), story.now).is_ok());
 }
+
+/// What people are told while it is being cleared is still true when it is.
+#[test]
+fn whoever_can_be_called_back_is_there_to_be_started() {
+    use Keep::{Permanent, Temporary};
+    let begins = |strategy, specs: Vec<Spec>| Story::begins(rules(strategy), specs);
+    let waits = || vec![child("t", Temporary), needing("w", &["t"])];
+    for strategy in Strategy::ALL {
+        let is_pool = strategy == Strategy::Pool;
+        for (others, code, is_ready, expected) in [
+            (children("b", Permanent), 1, true, !is_pool),
+            (children("b", Permanent), 78, false, true),
+            (vec![], 1, true, false),
+            (vec![], 78, false, is_pool),
+        ] {
+            let mut story = begins(strategy, [vec![child("t", Temporary)], others].concat());
+            if is_ready {
+                story.all_get_ready();
+            }
+            let t = story.key("t");
+            story.hears(Event::Exited(t, code));
+            assert_eq!(story.tree.can_be_called_back(t), expected, "{strategy:?} {code} {is_ready}");
+            story.hears(Event::Cleared(t));
+            assert_eq!(story.tree.start("t", story.now).is_ok(), expected, "{strategy:?} {code} {is_ready}");
+        }
+    }
+    // Whoever waits for it in vain keeps no node, and whoever was stopped does.
+    let mut story = begins(Strategy::OneForOne, waits());
+    let t = story.key("t");
+    story.hears(Event::Exited(t, 1));
+    assert!(!story.tree.can_be_called_back(t));
+    let mut story = begins(Strategy::OneForOne, waits());
+    story.tree.stop("w", story.now).unwrap();
+    story.hears(Event::Exited(t, 1));
+    assert!(story.tree.can_be_called_back(t));
+}

@@ -93,12 +93,29 @@ fn what_has_ended_for_good_is_not_called_back_by_the_end_of_another() {
     specs.extend([child("once", Keep::Transient), child("drone", Keep::Temporary)]);
     let mut story = Story::runs(Strategy::OneForAll, specs);
     story.exits("once", 0);
+    story.exits("drone", 1);
     story.exits("a", 1);
     story.the_told_end();
     story.reaches_deadline();
     story.all_get_ready();
-    assert_eq!(story.told(), "~once ~a -drone ~drone -b ~b +a +b");
+    assert_eq!(story.told(), "~once ~drone ~a -b ~b +a +b");
     assert_eq!(story.states(), "ready ready ended ended");
+}
+
+/// With its own end it would have been gone for good; this one was not its own.
+#[test]
+fn a_temporary_child_that_is_stopped_for_another_is_started_with_it() {
+    for strategy in [Strategy::OneForAll, Strategy::RestForOne] {
+        let mut specs = children("a", Keep::Permanent);
+        specs.extend([child("t", Keep::Temporary), needing("c", &["t"])]);
+        let mut story = Story::runs(strategy, specs);
+        story.exits("a", 1);
+        story.the_told_end();
+        story.reaches_deadline();
+        assert_eq!(story.told(), "~a -c ~c -t ~t +a", "{strategy:?}: c does not go before t");
+        story.all_get_ready();
+        assert_eq!(story.told(), "+t +c", "{strategy:?}");
+    }
 }
 
 #[test]
