@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::procfs;
 
-/// How long a cgroup is emptied: whoever forks meanwhile is followed, and who dies in it keeps it busy for
-/// a moment.
+/// How long a cgroup is emptied: who dies in it keeps it busy for a moment.
 const EMPTIED: Duration = Duration::from_millis(100);
 const PREFIX: &str = "agentsup-";
 
@@ -47,21 +46,29 @@ impl Freezer {
     }
 }
 
+impl Freezer {
+    /// Back to where we are.
+    fn empty(&self) {
+        let members = fs::read_to_string(self.dir.join("cgroup.procs"));
+        if let (Some(parent), Ok(members)) = (self.dir.parent(), members) {
+            for pid in members.lines().filter_map(|line| line.parse().ok()) {
+                put(parent, pid);
+            }
+        }
+    }
+}
+
 impl Drop for Freezer {
     fn drop(&mut self) {
+        // Each goes on as it leaves. As long as they stand still nobody is born in it.
+        self.empty();
         let _ = fs::write(self.dir.join("cgroup.freeze"), "0");
         let until = Instant::now() + EMPTIED;
         while Instant::now() < until {
-            if let (Some(parent), Ok(members)) =
-                (self.dir.parent(), fs::read_to_string(self.dir.join("cgroup.procs")))
-            {
-                for pid in members.lines().filter_map(|line| line.parse().ok()) {
-                    put(parent, pid);
-                }
-            }
             if fs::remove_dir(&self.dir).is_ok() || !self.dir.exists() {
                 return;
             }
+            self.empty();
             std::thread::yield_now();
         }
     }

@@ -302,6 +302,7 @@ impl Sweep {
         if frozen.freezer.is_none() {
             frozen.freezer = Freezer::make(session);
         }
+        let mut refused = HashSet::new();
         for _ in 0..ROUNDS {
             let Some(all) = procfs::processes() else {
                 if let Some(group) = agent {
@@ -319,7 +320,13 @@ impl Sweep {
                 moving.retain(|p| {
                     let taken = freezer.take(p.pid);
                     is_new |= taken && frozen.inside.insert((p.pid, p.started));
-                    !taken && !freezer.holds(p.pid)
+                    if taken || freezer.holds(p.pid) {
+                        return false;
+                    }
+                    // It may have been on its way in while we looked. Who cannot be taken is so twice.
+                    let is_first_time = refused.insert((p.pid, p.started));
+                    is_new |= is_first_time;
+                    !is_first_time
                 });
             }
             // A pending signal makes a fork start over, so nobody is born behind our back.

@@ -75,7 +75,7 @@ fn who_was_stopped_before_a_pause_is_stopped_after_it() {
     let mut caller = Caller::of(&lab);
     caller.wait_for("ready");
     let all = || procfs::descendants(sup.pid());
-    eventually("the tree is complete", || all().len() == 5);
+    sup.wait_for_output("READY");
     let stopped = all().last().expect("one of five").pid;
     sys::kill(stopped, libc::SIGSTOP);
     let stands = |pid| procfs::process(pid).is_some_and(|p| p.state == 'T');
@@ -99,7 +99,7 @@ fn what_a_killed_supervisor_left_frozen_is_ended_by_the_next_start() {
     let sup = launch().start();
     let mut caller = Caller::of(&lab);
     caller.wait_for("ready");
-    eventually("the tree is complete", || procfs::descendants(sup.pid()).len() == 5);
+    sup.wait_for_output("READY");
     let tree: Vec<i32> = procfs::descendants(sup.pid()).iter().map(|p| p.pid).collect();
     caller.get("pause", json!({}));
     let pid = sup.pid();
@@ -127,7 +127,7 @@ fn without_a_cgroup_to_write_in_signals_do_it() {
     let mut caller = Caller::of(&lab);
     caller.wait_for("ready");
     let all = || procfs::descendants(sup.pid());
-    eventually("the tree is complete", || all().len() == 5);
+    sup.wait_for_output("READY");
     caller.get("pause", json!({}));
     assert_eq!(how(&sup), "signal");
     eventually("all are stopped", || all().iter().all(|p| p.state == 'T'));
