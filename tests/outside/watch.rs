@@ -93,6 +93,14 @@ fn a_new_line_now_and_then_is_a_sign() {
 }
 
 #[test]
+fn a_dot_for_each_step_is_a_sign() {
+    let lab = Lab::new();
+    let mut agent = watched(&lab);
+    works(&mut agent);
+    is_never_stuck(&lab, agent, "for n in $(seq 44); do printf .; sleep 0.05; done");
+}
+
+#[test]
 fn a_busy_processor_is_a_sign_though_nothing_is_shown() {
     let lab = Lab::new();
     let mut agent = watched(&lab);
