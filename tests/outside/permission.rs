@@ -339,6 +339,9 @@ fn an_agent_without_hooks_tells_by_verbs() {
     }
     agent.does(&format!("{AGENTSUP} describe 'fixes the build'"));
     eventually("it is described", || agent.caller.state()["description"] == "fixes the build");
+    let (_, listed, _) = verb(&lab, &["ls", "--json"]);
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    assert_eq!(listed[0]["description"], "fixes the build", "{listed}");
     let state = agent.caller.state();
     assert_eq!(state["done"]["text"], "it builds");
     let (_, shown, _) = verb(&lab, &["state", "--why"]);
