@@ -8,7 +8,8 @@ use super::story::in_words;
 use super::{Charge, Supervisor, figures};
 use crate::control::protocol::{Error, Receipt};
 use crate::log::{Event as LogEvent, Name};
-use crate::os::{procfs, wait};
+use crate::os::procfs::{self, Process};
+use crate::os::wait;
 use crate::policy::activity::Doing;
 use crate::policy::life::Phase;
 use crate::policy::typing::Job;
@@ -183,11 +184,24 @@ impl Supervisor {
     }
 }
 
-/// Somebody has stopped the agent, or what it is the wrapper of.
+/// Somebody has stopped the agent, or what it is the wrapper of. A job that the agent has stopped is its own affair.
 fn stands_still(agent: i32) -> bool {
-    let is_stopped = |process: &procfs::Process| process.stopped;
-    procfs::process(agent).as_ref().is_some_and(is_stopped)
-        || procfs::processes().is_some_and(|all| procfs::descendants(&all, agent).iter().any(is_stopped))
+    let Some(agent) = procfs::process(agent) else { return false };
+    agent.stopped || procfs::processes().is_some_and(|all| wrapped(&all, agent).stopped)
+}
+
+/// A wrapper has one child, in its own group, and does nothing but wait for it.
+fn wrapped(all: &[Process], wrapper: Process) -> Process {
+    let mut inner = wrapper;
+    // As deep as there are processes: a torn snapshot may go round in a circle.
+    for _ in all {
+        let mut children = all.iter().filter(|p| p.parent == inner.pid && !p.zombie);
+        match (children.next(), children.next()) {
+            (Some(only), None) if only.group == inner.group => inner = *only,
+            _ => break,
+        }
+    }
+    inner
 }
 
 pub(super) fn told(evidence: &Evidence) -> String {

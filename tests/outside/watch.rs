@@ -173,6 +173,17 @@ fn who_is_paused_or_stopped_is_not_stuck_and_is_watched_again_afterwards() {
 }
 
 #[test]
+fn a_stopped_job_of_the_agent_excuses_nobody() {
+    let lab = Lab::new();
+    let mut agent = watched(&lab);
+    works(&mut agent);
+    agent.does("sleep 1000 & kill -STOP $!; sleep 1000");
+    agent.sup.wait_for("stuck action=continue");
+    agent.sup.wait_for("stuck action=kill");
+    agent.stop();
+}
+
+#[test]
 fn what_an_earlier_agent_left_at_work_is_no_sign_of_this_one() {
     let lab = Lab::new();
     let mut agent = watched(&lab);
