@@ -3,7 +3,7 @@
 //! ```text
 //! (at work) → a silence → its limit → stuck: `continue` is typed → its end: killed
 //!                ↑                                   │
-//!                └── a word, a new screen, CPU, a key of the operator
+//!                └── a word, a new screen, CPU, a key of the operator, the end of a stop
 //! ```
 //! What only keeps a screen moving (spinners, clocks, the echo of what we type) is no sign of life.
 //! Screens and processes are dear to look at: both are looked at a few times in a silence, never for
@@ -102,6 +102,8 @@ pub struct World<'a> {
     pub used: &'a dyn Fn() -> Option<Used>,
     /// Stopped by somebody's signal.
     pub is_stopped: &'a dyn Fn() -> bool,
+    /// How often it was continued after that.
+    pub continued: u64,
 }
 
 /// Of the processors, by the whole tree of the agent.
@@ -195,6 +197,7 @@ struct Signs {
     run: u64,
     words: u64,
     keys: u64,
+    continued: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -246,7 +249,8 @@ impl Watch {
     }
 
     fn look_at(&mut self, world: &World, overslept: bool, now: Instant) -> Option<Step> {
-        let signs = Signs { run: world.run, words: world.words, keys: world.keys };
+        let World { run, words, keys, continued, .. } = *world;
+        let signs = Signs { run, words, keys, continued };
         let Some(task) = world.task else {
             self.state = State::Off;
             return None;

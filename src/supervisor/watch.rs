@@ -28,6 +28,8 @@ pub(super) struct Watch {
     own_words: u64,
     /// The agent's end will be our doing.
     has_killed: bool,
+    /// How often it was continued.
+    continued: u64,
     /// What ran below us before it was started: what that uses is no sign of it.
     others: HashSet<(i32, u64)>,
 }
@@ -67,6 +69,11 @@ impl Watch {
         }
     }
 
+    /// Somebody had stopped the agent, and has continued it.
+    pub(super) fn note_continued(&mut self) {
+        self.continued += 1;
+    }
+
     /// Whether the agent that has ended was killed for it.
     pub(super) fn take_killed(&mut self) -> bool {
         std::mem::take(&mut self.has_killed)
@@ -102,7 +109,7 @@ impl Supervisor {
         let task = self.owed_task();
         let (screen, pid) = (&self.screen, self.running_pid());
         let own_words = self.watch.own_words;
-        let Watch { machine, others, .. } = &mut self.watch;
+        let Watch { machine, others, continued, .. } = &mut self.watch;
         let world = World {
             task,
             run: self.tally.spawned,
@@ -113,6 +120,7 @@ impl Supervisor {
             face: &|| screen.face().unwrap_or_default(),
             used: &|| figures::used_by_tree(others),
             is_stopped: &|| pid.is_some_and(stands_still),
+            continued: *continued,
         };
         let Some(machine) = machine else { return };
         match machine.turn(&world, Instant::now()) {

@@ -5,6 +5,7 @@ use crate::support::caller::pid_of;
 use crate::support::directed::Directed;
 use crate::support::{AGENTSUP, Lab, eventually, procfs, sys};
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 /// Numbers that a test can wait for.
 const SHORT: &str = "[watch]\ncontinue_after = \"700ms\"\nkill_after = \"1400ms\"\ntool_after = \"700ms\"\n\
@@ -169,6 +170,23 @@ fn who_is_paused_or_stopped_is_not_stuck_and_is_watched_again_afterwards() {
     assert!(!log(&lab).contains(" stuck action="), "{}", log(&lab));
     sys::kill(pid, libc::SIGCONT);
     agent.sup.wait_for("stuck action=continue");
+    agent.stop();
+}
+
+#[test]
+fn the_time_that_it_was_stopped_for_is_no_silence() {
+    let lab = Lab::new();
+    let slow = SHORT.replace("\"700ms\"", "\"2s\"").replace("\"1400ms\"", "\"1m\"");
+    let mut agent = watched_by(&lab, &slow);
+    works(&mut agent);
+    let pid = pid_of(&agent.caller.state());
+    sys::kill(pid, libc::SIGSTOP);
+    let passed = json!({"for": "halted", "timeout_ms": 1300});
+    assert_eq!(agent.caller.refusal("wait", passed), "TIMEOUT");
+    let before = Instant::now();
+    sys::kill(pid, libc::SIGCONT);
+    agent.sup.wait_for("stuck action=continue");
+    assert!(before.elapsed() >= Duration::from_secs(2), "{:?}", before.elapsed());
     agent.stop();
 }
 

@@ -29,6 +29,7 @@ struct Story {
     /// What it draws while time passes, every so often.
     spins: bool,
     is_stopped: bool,
+    continued: u64,
     faces: Cell<u32>,
     steps: Vec<(Duration, Step)>,
     began: Instant,
@@ -52,6 +53,7 @@ impl Story {
             wait: 0,
             spins: false,
             is_stopped: false,
+            continued: 0,
             faces: Cell::new(0),
             steps: Vec::new(),
             began: now,
@@ -75,6 +77,7 @@ impl Story {
             },
             used: &|| used,
             is_stopped: &|| is_stopped,
+            continued: self.continued,
         };
         let step = self.watch.turn(&world, self.now);
         if let Some(step) = step {
@@ -256,6 +259,18 @@ fn who_is_stopped_or_not_at_work_is_not_stuck() {
     story.task = None;
     story.turn();
     assert_eq!(story.watch.stuck(), None);
+}
+
+#[test]
+fn a_silence_begins_where_a_stop_has_ended() {
+    let mut story = Story::of(Task::Work);
+    story.seconds(20);
+    story.is_stopped = true;
+    story.seconds(80);
+    (story.is_stopped, story.continued) = (false, 1);
+    story.turn();
+    story.seconds(300);
+    assert_eq!(story.told(), [(220, "continue"), (340, "kill")]);
 }
 
 #[test]
