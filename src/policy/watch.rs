@@ -23,6 +23,8 @@ const BUSY: (u32, u32) = (4, 5);
 /// How long what was typed may change the screen: claude says a few seconds later how to edit a prompt that
 /// waits.
 const ECHO: Duration = Duration::from_secs(10);
+/// A screen that says that it waits for a rate limit and has counted nothing for so long is itself stuck.
+const LIMIT_STANDS: Duration = Duration::from_secs(3600);
 /// Woken so much later than asked for, it was not the agent who slept.
 const OVERSLEPT: Duration = Duration::from_secs(1);
 
@@ -104,6 +106,8 @@ pub struct World<'a> {
     pub is_stopped: &'a dyn Fn() -> bool,
     /// How often it was continued after that.
     pub continued: u64,
+    /// Its screen says that it waits for a rate limit; another number is another try or countdown.
+    pub limit: &'a dyn Fn() -> Option<u64>,
 }
 
 /// Of the processors, by the whole tree of the agent.
@@ -183,6 +187,8 @@ struct Silence {
     /// From when CPU is counted, and what was used by then.
     used: Option<(Instant, Used)>,
     stuck: Option<(Instant, Evidence)>,
+    /// What the screen said of a limit when it was last looked at for that, and since when.
+    limit: Option<(u64, Instant)>,
 }
 
 impl From<Silence> for State {
@@ -296,10 +302,17 @@ impl Watch {
             (None, _) | (_, None) => None,
         };
         let idle = used.filter(|(used, over)| !used.is_alive(*over));
-        let Some((used, over)) = idle.filter(|_| !(world.is_stopped)()) else {
+        let limit = (world.limit)();
+        silence.limit = limit.map(|says| match silence.limit {
+            Some((said, since)) if said == says => (said, since),
+            Some(_) | None => (says, now),
+        });
+        let waits = silence.limit.is_some_and(|(_, since)| now - since < LIMIT_STANDS);
+        let Some((used, over)) = idle.filter(|_| !waits && !(world.is_stopped)()) else {
             let next = Silence {
                 // What it uses from now on is what counts next.
                 used: (world.used)().map(|used| (now, used)),
+                limit: silence.limit,
                 ..Silence::begin(silence.task, silence.signs, world, now)
             };
             self.state = next.into();
@@ -348,6 +361,7 @@ impl Silence {
             drew: false,
             used: None,
             stuck: None,
+            limit: None,
         }
     }
 

@@ -2,6 +2,7 @@
 //! happens then is an end like any other.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
 use super::story::in_words;
@@ -80,7 +81,7 @@ impl Watch {
     }
 
     /// For `state --why`.
-    pub(super) fn reasons(&self) -> Vec<String> {
+    pub(super) fn reasons(&self, waits_for_limit: bool) -> Vec<String> {
         let Some(machine) = &self.machine else { return Vec::new() };
         let Some((began, due)) = machine.silence() else { return Vec::new() };
         let left = in_words(due.saturating_duration_since(Instant::now()));
@@ -90,6 +91,9 @@ impl Watch {
                 format!("watch: {}", told(&evidence)),
                 format!("watch: it is killed in {left} unless there is a sign of it"),
             ],
+            None if waits_for_limit => {
+                vec!["watch: no sign of it is owed as long as it counts the time to a rate limit".to_owned()]
+            }
             None => vec![format!(
                 "watch: no sign of it for {}; it counts as stuck in {left} (continue_after {}, kill_after {}, \
                  tool_after {}, start_after {})",
@@ -121,6 +125,7 @@ impl Supervisor {
             used: &|| figures::used_by_tree(others),
             is_stopped: &|| pid.is_some_and(stands_still),
             continued: *continued,
+            limit: &|| screen.limit().map(|says| number_of(&says)),
         };
         let Some(machine) = machine else { return };
         match machine.turn(&world, Instant::now()) {
@@ -210,6 +215,12 @@ fn wrapped(all: &[Process], wrapper: Process) -> Process {
         }
     }
     inner
+}
+
+fn number_of(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 pub(super) fn told(evidence: &Evidence) -> String {

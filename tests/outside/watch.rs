@@ -102,6 +102,23 @@ fn a_dot_for_each_step_is_a_sign() {
 }
 
 #[test]
+fn who_waits_for_a_rate_limit_by_itself_is_not_stuck_and_state_says_so() {
+    let lab = Lab::new();
+    let mut agent = watched(&lab);
+    works(&mut agent);
+    let shows = |row: &str| format!("printf '\\033[2J\\033[H{row}'");
+    agent.does(&shows("✻ Session limit reached · Retrying in 5m 0s (11:13pm) · attempt 1/10"));
+    let passed = json!({"for": "halted", "timeout_ms": 2200});
+    assert_eq!(agent.caller.refusal("wait", passed), "TIMEOUT");
+    assert!(!log(&lab).contains(" stuck action="), "{}", log(&lab));
+    let (_, why, _) = verb(&lab, &["state", "--why"]);
+    assert!(why.contains("rate limit: the agent waits for one: Session limit reached"), "{why}");
+    agent.does(&shows("✻ Thinking…"));
+    agent.sup.wait_for("stuck action=continue from=working");
+    agent.stop();
+}
+
+#[test]
 fn a_busy_processor_is_a_sign_though_nothing_is_shown() {
     let lab = Lab::new();
     let mut agent = watched(&lab);
