@@ -203,7 +203,7 @@ fn stands_still(agent: i32) -> bool {
     agent.stopped || procfs::processes().is_some_and(|all| wrapped(&all, agent).stopped)
 }
 
-/// A wrapper has one child, in its own group, and does nothing but wait for it.
+/// A wrapper has one child, in its own group, and nothing to do but wait for it.
 fn wrapped(all: &[Process], wrapper: Process) -> Process {
     let mut inner = wrapper;
     // As deep as there are processes: a torn snapshot may go round in a circle.
@@ -233,4 +233,25 @@ pub(super) fn told(evidence: &Evidence) -> String {
     let drew = if *drew { "only a spinner or a clock on its screen" } else { "no output" };
     let share = used.cpu.as_secs_f64() / over.as_secs_f64().max(0.001) * 100.0;
     format!("no sign of it for {} {task}: no hook, {drew}, {share:.0} % of a core", in_words(*silent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_behind_wrappers_does_another_process_stand_for_the_agent() {
+        let p =
+            |pid, parent, group| Process { pid, parent, group, started: 0, zombie: false, stopped: false };
+        let agent = p(10, 1, 10);
+        let inner = |others: &[Process]| wrapped(&[&[p(1, 0, 1), agent], others].concat(), agent).pid;
+        assert_eq!(inner(&[]), 10);
+        assert_eq!(inner(&[p(11, 10, 10), p(12, 11, 10)]), 12);
+        assert_eq!(inner(&[p(11, 10, 10), Process { zombie: true, ..p(12, 10, 10) }]), 11);
+        assert_eq!(inner(&[p(11, 10, 10), p(12, 10, 10)]), 10, "a job beside others");
+        assert_eq!(inner(&[p(11, 10, 11)]), 10, "a job of its own, or what a debugger looks at");
+        assert_eq!(inner(&[p(11, 10, 10), p(12, 11, 10), p(13, 11, 10)]), 11);
+        let circle = [p(11, 12, 1), p(12, 11, 1)];
+        assert!([11, 12].contains(&wrapped(&circle, circle[0]).pid));
+    }
 }
