@@ -163,7 +163,7 @@ impl Supervisor {
         ];
         reasons.extend(self.node.as_ref().and_then(|node| node.trouble()));
         reasons.extend(self.why_activity());
-        let limit = self.screen.limit().filter(|_| self.running_pid().is_some());
+        let limit = self.owed_task().and_then(|_| self.screen.limit());
         reasons.extend(self.watch.reasons(limit.is_some()));
         reasons.extend(self.limits.reason());
         reasons.extend(

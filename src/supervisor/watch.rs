@@ -141,7 +141,7 @@ impl Supervisor {
     }
 
     /// What the agent does that must come to an end.
-    fn owed_task(&self) -> Option<Task> {
+    pub(super) fn owed_task(&self) -> Option<Task> {
         let runs = matches!(self.life.phase(), Phase::Running { .. });
         if !runs || self.sweep.is_frozen() || self.is_leaving() {
             return None;
