@@ -58,8 +58,8 @@ pub struct Process {
     pub role: Role,
     state: State,
     temper: Temper,
-    /// A stop that nobody was told yet.
-    stop_is_news: Option<i32>,
+    /// That it was stopped or continued, as long as nobody was told; the later is the news.
+    news: Option<How>,
     /// What the exec came to, once it is known.
     exec: Option<Result<(), SpawnError>>,
     is_ending: bool,
@@ -136,7 +136,7 @@ impl Processes {
             role,
             state: State::Runs,
             temper,
-            stop_is_news: None,
+            news: None,
             exec: None,
             is_ending: false,
             is_doomed: false,
@@ -282,9 +282,9 @@ impl World {
                 self.facts.moved += 1;
                 return Next::Child(Reaped { pid, how });
             }
-            if let Some(signal) = process.stop_is_news.take() {
+            if let Some(how) = process.news.take() {
                 self.facts.moved += 1;
-                return Next::Child(Reaped { pid, how: How::Stopped(signal) });
+                return Next::Child(Reaped { pid, how });
             }
         }
         Next::NoNews
@@ -297,6 +297,7 @@ impl World {
         };
         self.facts.moved += 1;
         let temper = process.temper;
+        let mut news = None;
         process.is_doomed |= signal == libc::SIGKILL;
         let ends = match signal {
             libc::SIGKILL if !temper.is_stuck => Some((Duration::ZERO, How::Signal(libc::SIGKILL))),
@@ -306,14 +307,12 @@ impl World {
             }),
             libc::SIGSTOP | libc::SIGTSTP if process.state == State::Runs && !temper.is_stuck => {
                 process.state = State::Stopped;
-                if process.parent == me {
-                    process.stop_is_news = Some(signal);
-                    self.inbox.push(Arrived { signal: libc::SIGCHLD, sent: false, sender: 0 });
-                }
+                news = Some(How::Stopped(signal));
                 None
             }
             libc::SIGCONT if process.state == State::Stopped => {
                 process.state = State::Runs;
+                news = Some(How::Continued);
                 None
             }
             // Most programs do not expect these.
@@ -322,6 +321,10 @@ impl World {
             }
             _ => None,
         };
+        if news.is_some() && process.parent == me {
+            process.news = news;
+            self.inbox.push(Arrived { signal: libc::SIGCHLD, sent: false, sender: 0 });
+        }
         self.story.note("kill", "", i64::from(pid), &signal.to_string());
         match ends {
             Some((Duration::ZERO, how)) => self.process_ends(pid, how),

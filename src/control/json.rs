@@ -32,6 +32,32 @@ pub fn parse(json: &[u8]) -> Result<Value, Wrong> {
     serde_json::from_slice(json).map_err(Wrong::custom)
 }
 
+/// The same of what JavaScript writes when it has cut a text inside a character: half a surrogate pair, which is no
+/// character, is read as U+FFFD.
+pub fn parse_cut(json: &[u8]) -> Result<Value, Wrong> {
+    parse(json).or_else(|_| parse(&without_halves(json)))
+}
+
+fn without_halves(json: &[u8]) -> Vec<u8> {
+    let unit = |at: usize| {
+        let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut out, mut at) = (Vec::with_capacity(json.len()), 0);
+    while let Some(byte) = json.get(at) {
+        let (taken, is_half) = match (byte, unit(at)) {
+            (b'\\', Some(0xd800..=0xdbff)) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => (12, false),
+            (b'\\', Some(0xd800..=0xdfff)) => (6, true),
+            (b'\\', _) => (2, false),
+            _ => (1, false),
+        };
+        let end = (at + taken).min(json.len());
+        out.extend_from_slice(if is_half { b"\\ufffd" } else { &json[at..end] });
+        at = end;
+    }
+    out
+}
+
 impl fmt::Display for Wrong {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         out.write_str(&self.0)
@@ -317,6 +343,23 @@ mod tests {
         }
         let any = json!({"a": [1, -1, 0.5, "b", null, true, {}]});
         assert_eq!(read::<Value>(&any).unwrap(), any);
+    }
+
+    #[test]
+    fn half_a_character_is_read_as_none_and_nothing_else_is_changed() {
+        for (json, text) in [
+            (r#""a\ud83d""#, Some("a\u{fffd}")),
+            (r#""\ud83d\ud83d\ude00\ude00b""#, Some("\u{fffd}\u{1f600}\u{fffd}b")),
+            (r#""\uD83D\n\\ud83d""#, Some("\u{fffd}\n\\ud83d")),
+            (r#""\u00e9 é""#, Some("é é")),
+            (r#""\ud8"#, None),
+            (r#""\ud83d"#, None),
+            (r#""\"#, None),
+        ] {
+            let read = parse_cut(json.as_bytes()).ok();
+            assert_eq!(read.as_ref().and_then(Value::as_str), text, "{json}");
+        }
+        assert!(parse(br#""\ud83d""#).is_err(), "callers of the socket are told");
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub enum How {
     Signal(i32),
     /// Not gone: stopped by job control.
     Stopped(i32),
+    /// Not gone: it was stopped, and runs again.
+    Continued,
 }
 
 impl How {
@@ -22,6 +24,7 @@ impl How {
         match self {
             How::Code(code) => code,
             How::Signal(n) | How::Stopped(n) => 128u8.saturating_add(u8::try_from(n).unwrap_or(127)),
+            How::Continued => 0,
         }
     }
 }
@@ -38,9 +41,10 @@ pub enum Next {
 pub fn next() -> Next {
     loop {
         let mut status = 0;
+        let options = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED;
         // SAFETY: `status` is valid for writes. Not nix's wrapper: it fails on a death by a
         // real-time signal, after the kernel has already forgotten the child.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::WUNTRACED) };
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, options) };
         let how = match pid {
             0 => return Next::NoNews,
             -1 if std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => continue,
@@ -48,6 +52,7 @@ pub fn next() -> Next {
             _ if libc::WIFEXITED(status) => How::Code((libc::WEXITSTATUS(status) & 0xff) as u8),
             _ if libc::WIFSIGNALED(status) => How::Signal(libc::WTERMSIG(status)),
             _ if libc::WIFSTOPPED(status) => How::Stopped(libc::WSTOPSIG(status)),
+            _ if libc::WIFCONTINUED(status) => How::Continued,
             _ => continue,
         };
         return Next::Child(Reaped { pid, how });

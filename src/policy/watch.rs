@@ -3,7 +3,7 @@
 //! ```text
 //! (at work) → a silence → its limit → stuck: `continue` is typed → its end: killed
 //!                ↑                                   │
-//!                └── a word, a new screen, CPU, a key of the operator
+//!                └── a word, a new screen, CPU, a key of the operator, the end of a stop
 //! ```
 //! What only keeps a screen moving (spinners, clocks, the echo of what we type) is no sign of life.
 //! Screens and processes are dear to look at: both are looked at a few times in a silence, never for
@@ -23,6 +23,8 @@ const BUSY: (u32, u32) = (4, 5);
 /// How long what was typed may change the screen: claude says a few seconds later how to edit a prompt that
 /// waits.
 const ECHO: Duration = Duration::from_secs(10);
+/// A screen that says that it waits for a rate limit and has counted nothing for so long is itself stuck.
+const LIMIT_STANDS: Duration = Duration::from_secs(3600);
 /// Woken so much later than asked for, it was not the agent who slept.
 const OVERSLEPT: Duration = Duration::from_secs(1);
 
@@ -102,6 +104,10 @@ pub struct World<'a> {
     pub used: &'a dyn Fn() -> Option<Used>,
     /// Stopped by somebody's signal.
     pub is_stopped: &'a dyn Fn() -> bool,
+    /// How often it was continued after that.
+    pub continued: u64,
+    /// Its screen says that it waits for a rate limit; another number is another try or countdown.
+    pub limit: &'a dyn Fn() -> Option<u64>,
 }
 
 /// Of the processors, by the whole tree of the agent.
@@ -181,6 +187,8 @@ struct Silence {
     /// From when CPU is counted, and what was used by then.
     used: Option<(Instant, Used)>,
     stuck: Option<(Instant, Evidence)>,
+    /// What the screen said of a limit when it was last looked at for that, and since when.
+    limit: Option<(u64, Instant)>,
 }
 
 impl From<Silence> for State {
@@ -195,6 +203,7 @@ struct Signs {
     run: u64,
     words: u64,
     keys: u64,
+    continued: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -246,7 +255,8 @@ impl Watch {
     }
 
     fn look_at(&mut self, world: &World, overslept: bool, now: Instant) -> Option<Step> {
-        let signs = Signs { run: world.run, words: world.words, keys: world.keys };
+        let World { run, words, keys, continued, .. } = *world;
+        let signs = Signs { run, words, keys, continued };
         let Some(task) = world.task else {
             self.state = State::Off;
             return None;
@@ -292,10 +302,17 @@ impl Watch {
             (None, _) | (_, None) => None,
         };
         let idle = used.filter(|(used, over)| !used.is_alive(*over));
-        let Some((used, over)) = idle.filter(|_| !(world.is_stopped)()) else {
+        let limit = (world.limit)();
+        silence.limit = limit.map(|says| match silence.limit {
+            Some((said, since)) if said == says => (said, since),
+            Some(_) | None => (says, now),
+        });
+        let waits = silence.limit.is_some_and(|(_, since)| now - since < LIMIT_STANDS);
+        let Some((used, over)) = idle.filter(|_| !waits && !(world.is_stopped)()) else {
             let next = Silence {
                 // What it uses from now on is what counts next.
                 used: (world.used)().map(|used| (now, used)),
+                limit: silence.limit,
                 ..Silence::begin(silence.task, silence.signs, world, now)
             };
             self.state = next.into();
@@ -344,6 +361,7 @@ impl Silence {
             drew: false,
             used: None,
             stuck: None,
+            limit: None,
         }
     }
 

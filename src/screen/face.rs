@@ -12,6 +12,9 @@ pub fn of<'a>(lines: impl Iterator<Item = &'a str>) -> u64 {
     hasher.finish()
 }
 
+/// So many dots come and go; where there are more, each tells of something done, as `pytest -q` writes it.
+const DOTS: usize = 3;
+
 /// The line without what moves by itself. Blanks go too: what moves may be of another width each time, or
 /// run to and fro between two brackets.
 fn still(line: &str) -> String {
@@ -36,7 +39,7 @@ fn still(line: &str) -> String {
         if is_half_day(bare) || is_clock && is_number(bare) && !says_of_what {
             continue;
         }
-        left.push_str(without_spinner(&word).trim_end_matches(['.', '…']));
+        left.push_str(without_dots(without_spinner(&word)));
         is_clock = counts_time(bare);
     }
     left
@@ -52,6 +55,11 @@ fn without_spinner(word: &str) -> &str {
     before
         .filter(|before| before.ends_with(|c: char| c.is_alphanumeric() || c == '.' || c == '…'))
         .unwrap_or(word)
+}
+
+fn without_dots(word: &str) -> &str {
+    let bare = word.trim_end_matches(['.', '…']);
+    if word[bare.len()..].chars().count() > DOTS { word } else { bare }
 }
 
 /// Without a cell that grows and shrinks, and without several of different heights side by side; a bar that
@@ -173,6 +181,9 @@ mod tests {
             ("[|] Working", "[/] Working"),
             ("Working (-)", "Working (\\)"),
             ("Working.", "Working..."),
+            ("Working", "Working..."),
+            (".", "..."),
+            ("make\n\n", "make\n...\n"),
             ("◐ thinking (esc to interrupt)", "◓ thinking (esc to interrupt)"),
             ("[=   ] Working", "[  = ] Working"),
             ("( ●    ) Working", "(    ● ) Working"),
@@ -223,6 +234,10 @@ mod tests {
             ("a/", "b/"),
             ("12-13", "12-14"),
             ("", "x y"),
+            ("...", "...."),
+            ("tests/a.py ....", "tests/a.py ....."),
+            ("..F....", "..F....."),
+            ("..............\n....", "..............\n....."),
         ] {
             assert!(!same(one, other), "{one:?} {other:?}");
         }

@@ -180,6 +180,12 @@ impl Screen {
         Some(prompt::sight(lines.iter().map(Line::text)))
     }
 
+    /// What claude's screen says of a rate limit that it waits for by itself.
+    pub fn limit(&self) -> Option<String> {
+        let lines = self.follower.emulator.as_ref()?.lines(0);
+        prompt::limit(lines.iter().map(Line::text))
+    }
+
     /// Whether this text stands in the line of input, up to the cursor: what an agent only suggests begins there.
     pub fn holds_draft(&self, text: &str) -> bool {
         self.before_cursor().is_some_and(|before| prompt::shows(before.lines(), text) == Some(true))

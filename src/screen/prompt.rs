@@ -10,6 +10,9 @@ const DIALOG: &str = "Esc to cancel";
 /// What turns at the start of the row above, and words that are there meanwhile.
 const SPINNER: [char; 7] = ['·', '✢', '✳', '✶', '✻', '✽', '*'];
 const SPINS: [&str; 2] = ["…", " · Retrying in "];
+/// And while it waits for a rate limit, to try again by itself.
+const RETRIES: &str = "Retrying in ";
+const LIMITS: [&str; 2] = ["limit", "429"];
 /// A long text is shown as a note that it was pasted.
 const NOTE: &str = "[Pasted";
 /// So much of the end of a text tells that all of it is there.
@@ -42,6 +45,24 @@ pub fn sight<'a>(rows: impl DoubleEndedIterator<Item = &'a str>) -> Sight {
         (false, false, true) => Sight::Line,
         (false, false, false) => Sight::Other,
     }
+}
+
+/// What it says of the rate limit that it waits for, with its countdown. In a narrow terminal the words go on in
+/// the next row.
+pub fn limit<'a>(rows: impl DoubleEndedIterator<Item = &'a str>) -> Option<String> {
+    let mut below = "";
+    for row in rows.rev() {
+        if row.starts_with(SPINNER) {
+            let row = row.trim_start_matches(SPINNER).trim();
+            let said = if row.contains(RETRIES) { row.to_owned() } else { format!("{row} {}", below.trim()) };
+            let lower = said.to_ascii_lowercase();
+            if said.contains(RETRIES) && LIMITS.iter().any(|words| lower.contains(words)) {
+                return Some(said);
+            }
+        }
+        below = row;
+    }
+    None
 }
 
 /// `rows` are those of the screen. `None` when nothing in the text could be looked for.
@@ -131,6 +152,31 @@ mod tests {
         assert_eq!(is(&asks), Sight::Dialog);
         assert_eq!(is("Welcome"), Sight::Other);
         assert_eq!(is(""), Sight::Other);
+    }
+
+    #[test]
+    fn a_limit_that_is_waited_for_is_told_with_its_countdown() {
+        let told = |screen: &str| limit(screen.lines());
+        let words = "Session limit reached · Retrying in 5s (11:13pm) · attempt 1/10";
+        let line = "──────────\n❯ \n──────────";
+        for spinner in SPINNER {
+            assert_eq!(told(&format!("❯ go\n{spinner} {words}\n{line}")).as_deref(), Some(words));
+        }
+        let narrow = "✻ Session limit reached · Retrying\n  in 5s (11:13pm) · attempt 1/10\n";
+        assert_eq!(told(narrow).as_deref(), Some(words));
+        assert_eq!(
+            told("✻ API error 429 · Retrying in 1m 5s").as_deref(),
+            Some("API error 429 · Retrying in 1m 5s")
+        );
+        for other in [
+            "✻ API error 529 · Retrying in 5s",
+            "● Session limit reached · Retrying in 5s",
+            "❯ what is ✻ Session limit reached · Retrying in 5s",
+            "✻ Limiting what is cooked… (5s)",
+            "",
+        ] {
+            assert_eq!(told(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -163,8 +163,12 @@ impl Supervisor {
         ];
         reasons.extend(self.node.as_ref().and_then(|node| node.trouble()));
         reasons.extend(self.why_activity());
-        reasons.extend(self.watch.reasons());
+        let limit = self.owed_task().and_then(|_| self.screen.limit());
+        reasons.extend(self.watch.reasons(limit.is_some()));
         reasons.extend(self.limits.reason());
+        reasons.extend(
+            limit.map(|says| format!("rate limit: the agent waits for one: {}", self.log.mask(&says))),
+        );
         if let Some((at, why)) = self.life.wake() {
             let left = millis(at.saturating_duration_since(Instant::now()));
             reasons.push(format!("wake: `{}` in {left} ms", why_name(why)));

@@ -259,7 +259,8 @@ impl Supervisor {
     }
 
     pub(super) fn activity_since(&self) -> Instant {
-        self.watch.stuck().map_or_else(|| self.activity.since(), |(since, _)| since)
+        let stuck = || self.watch.stuck().map(|(since, _)| since);
+        self.sweep.frozen_since().or_else(stuck).unwrap_or_else(|| self.activity.since())
     }
 
     pub(super) fn shown_activity(&self) -> Shown {

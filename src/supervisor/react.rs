@@ -146,6 +146,7 @@ impl Supervisor {
         if self.agent.as_ref().is_some_and(|a| a.pid == pid) {
             match how {
                 How::Stopped(signal) => self.on_agent_stopped(signal),
+                How::Continued => self.watch.note_continued(),
                 How::Code(_) | How::Signal(_) => self.on_agent_end(how),
             }
             return true;
@@ -153,7 +154,7 @@ impl Supervisor {
         if self.on_kid_end(pid, how) {
             return true;
         }
-        if let How::Stopped(_) = how {
+        if let How::Stopped(_) | How::Continued = how {
             return true;
         }
         if let Some(at) = self.helpers.iter().position(|h| h.pid == pid) {
@@ -233,7 +234,7 @@ impl Supervisor {
         self.suspending = None;
         let signal = match how {
             How::Signal(n) => Some(n),
-            How::Code(_) | How::Stopped(_) => None,
+            How::Code(_) | How::Stopped(_) | How::Continued => None,
         };
         let oom = agent.was_oom_killed(signal);
         self.ended_pid = agent.pid;

@@ -44,8 +44,8 @@ pub struct Sweep {
     frozen: Option<Frozen>,
 }
 
-#[derive(Default)]
 struct Frozen {
+    since: Instant,
     freezer: Option<Freezer>,
     /// In the freezer.
     inside: HashSet<(i32, u64)>,
@@ -56,6 +56,16 @@ struct Frozen {
 }
 
 impl Frozen {
+    fn begin() -> Frozen {
+        Frozen {
+            since: Instant::now(),
+            freezer: None,
+            inside: HashSet::new(),
+            processes: HashSet::new(),
+            group: None,
+        }
+    }
+
     fn how(&self) -> &'static str {
         match self.freezer {
             Some(_) => "freezer",
@@ -298,7 +308,7 @@ impl Sweep {
     /// nothing can be seen, `agent`'s group. Whom somebody else has stopped is left to them.
     /// `spared` go on with all below them.
     pub fn freeze(&mut self, agent: Option<i32>, session: &str, spared: &[i32]) -> &'static str {
-        let mut frozen = self.frozen.take().unwrap_or_default();
+        let mut frozen = self.frozen.take().unwrap_or_else(Frozen::begin);
         if frozen.freezer.is_none() {
             frozen.freezer = Freezer::make(session);
         }
@@ -364,6 +374,10 @@ impl Sweep {
 
     pub fn is_frozen(&self) -> bool {
         self.frozen.is_some()
+    }
+
+    pub fn frozen_since(&self) -> Option<Instant> {
+        self.frozen.as_ref().map(|frozen| frozen.since)
     }
 
     /// By what, if they are.

@@ -2,13 +2,15 @@
 //! happens then is an end like any other.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
 use super::story::in_words;
 use super::{Charge, Supervisor, figures};
 use crate::control::protocol::{Error, Receipt};
 use crate::log::{Event as LogEvent, Name};
-use crate::os::{procfs, wait};
+use crate::os::procfs::{self, Process};
+use crate::os::wait;
 use crate::policy::activity::Doing;
 use crate::policy::life::Phase;
 use crate::policy::typing::Job;
@@ -27,6 +29,8 @@ pub(super) struct Watch {
     own_words: u64,
     /// The agent's end will be our doing.
     has_killed: bool,
+    /// How often it was continued.
+    continued: u64,
     /// What ran below us before it was started: what that uses is no sign of it.
     others: HashSet<(i32, u64)>,
 }
@@ -66,13 +70,18 @@ impl Watch {
         }
     }
 
+    /// Somebody had stopped the agent, and has continued it.
+    pub(super) fn note_continued(&mut self) {
+        self.continued += 1;
+    }
+
     /// Whether the agent that has ended was killed for it.
     pub(super) fn take_killed(&mut self) -> bool {
         std::mem::take(&mut self.has_killed)
     }
 
     /// For `state --why`.
-    pub(super) fn reasons(&self) -> Vec<String> {
+    pub(super) fn reasons(&self, waits_for_limit: bool) -> Vec<String> {
         let Some(machine) = &self.machine else { return Vec::new() };
         let Some((began, due)) = machine.silence() else { return Vec::new() };
         let left = in_words(due.saturating_duration_since(Instant::now()));
@@ -82,6 +91,9 @@ impl Watch {
                 format!("watch: {}", told(&evidence)),
                 format!("watch: it is killed in {left} unless there is a sign of it"),
             ],
+            None if waits_for_limit => {
+                vec!["watch: no sign of it is owed as long as it counts the time to a rate limit".to_owned()]
+            }
             None => vec![format!(
                 "watch: no sign of it for {}; it counts as stuck in {left} (continue_after {}, kill_after {}, \
                  tool_after {}, start_after {})",
@@ -101,7 +113,7 @@ impl Supervisor {
         let task = self.owed_task();
         let (screen, pid) = (&self.screen, self.running_pid());
         let own_words = self.watch.own_words;
-        let Watch { machine, others, .. } = &mut self.watch;
+        let Watch { machine, others, continued, .. } = &mut self.watch;
         let world = World {
             task,
             run: self.tally.spawned,
@@ -112,6 +124,8 @@ impl Supervisor {
             face: &|| screen.face().unwrap_or_default(),
             used: &|| figures::used_by_tree(others),
             is_stopped: &|| pid.is_some_and(stands_still),
+            continued: *continued,
+            limit: &|| screen.limit().map(|says| number_of(&says)),
         };
         let Some(machine) = machine else { return };
         match machine.turn(&world, Instant::now()) {
@@ -127,7 +141,7 @@ impl Supervisor {
     }
 
     /// What the agent does that must come to an end.
-    fn owed_task(&self) -> Option<Task> {
+    pub(super) fn owed_task(&self) -> Option<Task> {
         let runs = matches!(self.life.phase(), Phase::Running { .. });
         if !runs || self.sweep.is_frozen() || self.is_leaving() {
             return None;
@@ -183,11 +197,30 @@ impl Supervisor {
     }
 }
 
-/// Somebody has stopped the agent, or what it is the wrapper of.
+/// Somebody has stopped the agent, or what it is the wrapper of. A job that the agent has stopped is its own affair.
 fn stands_still(agent: i32) -> bool {
-    let is_stopped = |process: &procfs::Process| process.stopped;
-    procfs::process(agent).as_ref().is_some_and(is_stopped)
-        || procfs::processes().is_some_and(|all| procfs::descendants(&all, agent).iter().any(is_stopped))
+    let Some(agent) = procfs::process(agent) else { return false };
+    agent.stopped || procfs::processes().is_some_and(|all| wrapped(&all, agent).stopped)
+}
+
+/// A wrapper has one child, in its own group, and nothing to do but wait for it.
+fn wrapped(all: &[Process], wrapper: Process) -> Process {
+    let mut inner = wrapper;
+    // As deep as there are processes: a torn snapshot may go round in a circle.
+    for _ in all {
+        let mut children = all.iter().filter(|p| p.parent == inner.pid && !p.zombie);
+        match (children.next(), children.next()) {
+            (Some(only), None) if only.group == inner.group => inner = *only,
+            _ => break,
+        }
+    }
+    inner
+}
+
+fn number_of(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 pub(super) fn told(evidence: &Evidence) -> String {
@@ -200,4 +233,25 @@ pub(super) fn told(evidence: &Evidence) -> String {
     let drew = if *drew { "only a spinner or a clock on its screen" } else { "no output" };
     let share = used.cpu.as_secs_f64() / over.as_secs_f64().max(0.001) * 100.0;
     format!("no sign of it for {} {task}: no hook, {drew}, {share:.0} % of a core", in_words(*silent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_behind_wrappers_does_another_process_stand_for_the_agent() {
+        let p =
+            |pid, parent, group| Process { pid, parent, group, started: 0, zombie: false, stopped: false };
+        let agent = p(10, 1, 10);
+        let inner = |others: &[Process]| wrapped(&[&[p(1, 0, 1), agent], others].concat(), agent).pid;
+        assert_eq!(inner(&[]), 10);
+        assert_eq!(inner(&[p(11, 10, 10), p(12, 11, 10)]), 12);
+        assert_eq!(inner(&[p(11, 10, 10), Process { zombie: true, ..p(12, 10, 10) }]), 11);
+        assert_eq!(inner(&[p(11, 10, 10), p(12, 10, 10)]), 10, "a job beside others");
+        assert_eq!(inner(&[p(11, 10, 11)]), 10, "a job of its own, or what a debugger looks at");
+        assert_eq!(inner(&[p(11, 10, 10), p(12, 11, 10), p(13, 11, 10)]), 11);
+        let circle = [p(11, 12, 1), p(12, 11, 1)];
+        assert!([11, 12].contains(&wrapped(&circle, circle[0]).pid));
+    }
 }

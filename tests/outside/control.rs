@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::caller::{Framing, pid_of, socket, stop, waiting};
-use crate::support::{Caller, FAKE, Lab, Launch, Running, eventually, exists, procfs};
+use crate::support::{Caller, FAKE, Lab, Launch, Running, epoch, eventually, exists, procfs};
 use serde_json::{Value, json};
 
 fn start(lab: &Lab, words: &[&str]) -> Running {
@@ -16,6 +16,29 @@ fn start(lab: &Lab, words: &[&str]) -> Running {
 /// Transient failures wait for a minute; code 5 halts at once.
 fn slow_policy(lab: &Lab) -> String {
     lab.write("policy.toml", "[policy]\ntransient_wait = \"60s\"\nno_retry = [5]\n")
+}
+
+#[test]
+fn a_pause_is_told_with_the_time_when_it_began() {
+    let lab = Lab::new();
+    let sup = start(&lab, &[FAKE, "echo-raw"]);
+    let mut caller = Caller::of(&lab);
+    for again in [false, true] {
+        if again {
+            caller.get("restart", json!({"mode": "fresh"}));
+        }
+        caller.wait_for("ready");
+        let before = epoch();
+        caller.get("pause", json!({}));
+        let state = caller.state();
+        assert!(state["activity_since"].as_f64() >= Some(before), "{state}");
+        caller.get("pause", json!({}));
+        let since = caller.state()["activity_since"].as_f64().unwrap();
+        assert!((since - state["activity_since"].as_f64().unwrap()).abs() < 0.01, "it is the same pause");
+        caller.get("resume", json!({}));
+        assert!(caller.state()["activity_since"].as_f64() < Some(before), "{state}");
+    }
+    stop(sup, &mut caller);
 }
 
 #[test]

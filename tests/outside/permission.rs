@@ -68,6 +68,29 @@ fn a_turn_with_a_permission_as_the_agent_tells_it() {
 }
 
 #[test]
+fn a_hook_with_half_an_emoji_or_far_too_long_is_heard_and_nobody_is_held_up() {
+    let lab = Lab::new();
+    let mut agent = Directed::start(&lab, "");
+    let (out, answer) = (lab.text("out"), lab.text("answer"));
+    let cut = r#"{"prompt_id":"1","tool_name":"Bash","tool_input":{"command":"echo \ud83d"}}"#;
+    agent.hooks("PreToolUse", cut, &out);
+    agent.until_activity("tool");
+    agent.hooks_beside("PermissionRequest", cut, &answer);
+    agent.until_activity("waiting_permission");
+    let listed = agent.caller.get("permission.list", json!({}));
+    assert_eq!(listed["permissions"][0]["input"]["command"], "echo \u{fffd}", "{listed}");
+    verb(&lab, &["permission", "allow"]);
+    assert_eq!(decision(&lab, "answer"), json!({"behavior": "allow"}));
+    let wrote = lab.text("wrote");
+    agent.does(&format!(
+        "{{ printf '{{\"x\":\"'; head -c 20000000 /dev/zero; echo $? >{wrote}; }} | {AGENTSUP} hook Stop"
+    ));
+    agent.until_activity("idle");
+    assert_eq!(lab.wait_for_file("wrote", "\n"), "0\n", "an agent that cannot write to its hook complains");
+    agent.stop();
+}
+
+#[test]
 fn a_no_and_its_reason_reach_the_agent_and_a_second_answer_is_too_late() {
     let lab = Lab::new();
     let mut agent = Directed::start(&lab, "");
@@ -316,6 +339,9 @@ fn an_agent_without_hooks_tells_by_verbs() {
     }
     agent.does(&format!("{AGENTSUP} describe 'fixes the build'"));
     eventually("it is described", || agent.caller.state()["description"] == "fixes the build");
+    let (_, listed, _) = verb(&lab, &["ls", "--json"]);
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    assert_eq!(listed[0]["description"], "fixes the build", "{listed}");
     let state = agent.caller.state();
     assert_eq!(state["done"]["text"], "it builds");
     let (_, shown, _) = verb(&lab, &["state", "--why"]);

@@ -7,7 +7,7 @@ use crate::support::bridge::{at_terminal, launch, prompts, tui, until_prompts, u
 use crate::support::caller::stop;
 use crate::support::log::field;
 use crate::support::talk::{self, Talk, comes_to_rest};
-use crate::support::{Caller, FAKE, Lab, Running, eventually};
+use crate::support::{Caller, FAKE, Lab, Running, epoch, eventually};
 use serde_json::{Value, json};
 
 fn rule(name: &str, when: &str, then: &str) -> String {
@@ -181,9 +181,12 @@ fn a_text_on_the_screen_pauses_once_and_who_is_notified_of_it_is_not_paused() {
     let on_screen = "screen_contains = \"out of credit\"";
     let config = rule("tell", on_screen, &notify) + &rule("stand", on_screen, "\"pause\"");
     let (sup, mut caller) = up(tui(&lab, &config, "true"), &lab);
+    let before = epoch();
     caller.get("send", json!({"text": "we are out of credit", "submit": false}));
     told(&sup, 2, "rule_fired", "stand");
-    assert_eq!(caller.state()["activity"], "paused");
+    let state = caller.state();
+    assert_eq!(state["activity"], "paused");
+    assert!(state["activity_since"].as_f64() >= Some(before), "{state}");
     let heard: Value = serde_json::from_str(&lab.wait_for_file("told", "\n")).unwrap();
     let expected = json!({
         "event": "rule_fired", "session": "t", "rule": "tell", "when": "screen_contains", "then": "notify",

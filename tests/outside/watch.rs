@@ -5,6 +5,7 @@ use crate::support::caller::pid_of;
 use crate::support::directed::Directed;
 use crate::support::{AGENTSUP, Lab, eventually, procfs, sys};
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 /// Numbers that a test can wait for.
 const SHORT: &str = "[watch]\ncontinue_after = \"700ms\"\nkill_after = \"1400ms\"\ntool_after = \"700ms\"\n\
@@ -93,6 +94,31 @@ fn a_new_line_now_and_then_is_a_sign() {
 }
 
 #[test]
+fn a_dot_for_each_step_is_a_sign() {
+    let lab = Lab::new();
+    let mut agent = watched(&lab);
+    works(&mut agent);
+    is_never_stuck(&lab, agent, "for n in $(seq 44); do printf .; sleep 0.05; done");
+}
+
+#[test]
+fn who_waits_for_a_rate_limit_by_itself_is_not_stuck_and_state_says_so() {
+    let lab = Lab::new();
+    let mut agent = watched(&lab);
+    works(&mut agent);
+    let shows = |row: &str| format!("printf '\\033[2J\\033[H{row}'");
+    agent.does(&shows("✻ Session limit reached · Retrying in 5m 0s (11:13pm) · attempt 1/10"));
+    let passed = json!({"for": "halted", "timeout_ms": 2200});
+    assert_eq!(agent.caller.refusal("wait", passed), "TIMEOUT");
+    assert!(!log(&lab).contains(" stuck action="), "{}", log(&lab));
+    let (_, why, _) = verb(&lab, &["state", "--why"]);
+    assert!(why.contains("rate limit: the agent waits for one: Session limit reached"), "{why}");
+    agent.does(&shows("✻ Thinking…"));
+    agent.sup.wait_for("stuck action=continue from=working");
+    agent.stop();
+}
+
+#[test]
 fn a_busy_processor_is_a_sign_though_nothing_is_shown() {
     let lab = Lab::new();
     let mut agent = watched(&lab);
@@ -161,6 +187,34 @@ fn who_is_paused_or_stopped_is_not_stuck_and_is_watched_again_afterwards() {
     assert!(!log(&lab).contains(" stuck action="), "{}", log(&lab));
     sys::kill(pid, libc::SIGCONT);
     agent.sup.wait_for("stuck action=continue");
+    agent.stop();
+}
+
+#[test]
+fn the_time_that_it_was_stopped_for_is_no_silence() {
+    let lab = Lab::new();
+    let slow = SHORT.replace("\"700ms\"", "\"2s\"").replace("\"1400ms\"", "\"1m\"");
+    let mut agent = watched_by(&lab, &slow);
+    works(&mut agent);
+    let pid = pid_of(&agent.caller.state());
+    sys::kill(pid, libc::SIGSTOP);
+    let passed = json!({"for": "halted", "timeout_ms": 1300});
+    assert_eq!(agent.caller.refusal("wait", passed), "TIMEOUT");
+    let before = Instant::now();
+    sys::kill(pid, libc::SIGCONT);
+    agent.sup.wait_for("stuck action=continue");
+    assert!(before.elapsed() >= Duration::from_secs(2), "{:?}", before.elapsed());
+    agent.stop();
+}
+
+#[test]
+fn a_stopped_job_of_the_agent_excuses_nobody() {
+    let lab = Lab::new();
+    let mut agent = watched(&lab);
+    works(&mut agent);
+    agent.does("sleep 1000 & kill -STOP $!; sleep 1000");
+    agent.sup.wait_for("stuck action=continue");
+    agent.sup.wait_for("stuck action=kill");
     agent.stop();
 }
 

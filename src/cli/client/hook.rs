@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const LATE: Duration = Duration::from_secs(1);
 /// How long an agent on a busy machine may take to write what it has to say.
 const SILENT: Duration = Duration::from_secs(2);
-/// Far more than an agent says.
+/// Of what it writes. What is longer is not read as JSON, but taken from it all the same.
 const LONGEST: usize = 8 << 20;
 /// What is longer was not typed by us, and a request holds 64 KiB of JSON.
 const LONGEST_PROMPT: usize = 24 * 1024;
@@ -74,11 +74,14 @@ fn heard(stdin: BorrowedFd) -> Vec<u8> {
     let mut buffer = [0; 16 * 1024];
     let mut sources = Sources::new();
     sources.add((), stdin, Want::Read);
-    while told.len() < LONGEST && !sources.wait(Some(Instant::now() + SILENT)).is_empty() {
+    let mut too_long = None;
+    while !sources.wait(Some(too_long.unwrap_or(Instant::now() + SILENT))).is_empty() {
         match nix::unistd::read(stdin, &mut buffer) {
             Ok(0) => break,
-            Ok(count) => told.extend_from_slice(&buffer[..count]),
-            Err(Errno::EINTR) => {}
+            Ok(count) if told.len() < LONGEST => told.extend_from_slice(&buffer[..count]),
+            // It may have no end.
+            Ok(_) if Instant::now() >= *too_long.get_or_insert_with(|| Instant::now() + SILENT) => break,
+            Ok(_) | Err(Errno::EINTR) => {}
             Err(_) => break,
         }
     }
@@ -95,11 +98,16 @@ fn is_of_the_user(told: &Value) -> bool {
     threads::is_conversation(&home, thread)
 }
 
-/// What the supervisor is to know of it. Any event is a sign of life; what is no hook's word is none.
+/// What the supervisor is to know of it. Any event is a sign of life, also one of which nothing else can be read;
+/// what is no hook's word is none. Of codex's only the rest tells which it is.
 fn read(event: &str, told: &[u8]) -> Option<(Hook, Value)> {
-    let told: Value = match told.trim_ascii() {
+    let told = match told.trim_ascii() {
         [] => Value::Null,
-        told => json::parse(told).ok()?,
+        told => match json::parse_cut(told) {
+            Ok(told) => told,
+            Err(_) if event == NOTIFY => return None,
+            Err(_) => Value::Null,
+        },
     };
     let text = |key: &str| told.get(key).and_then(Value::as_str);
     let event = match (event, text("type")) {
@@ -190,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn every_event_is_told_and_garbage_is_not() {
+    fn every_event_is_told_and_its_bare_name_where_the_rest_cannot_be_read() {
         let prompted = |prompt: Option<&str>| {
             let prompt = prompt.map(str::to_owned);
             Some(Hook { event: HookEvent::UserPromptSubmit, prompt, ..Hook::default() })
@@ -201,7 +209,12 @@ mod tests {
         assert_eq!(hook("UserPromptSubmit", &long), prompted(None));
         assert_eq!(hook("Stop", "{}").unwrap().event, HookEvent::Stop);
         assert_eq!(hook("SubagentStop", "\n").unwrap().event, HookEvent::Other);
-        assert_eq!(hook("UserPromptSubmit", "no JSON"), None);
+        assert_eq!(hook("UserPromptSubmit", "no JSON"), prompted(None));
+        assert_eq!(hook("UserPromptSubmit", r#"{"prompt":"cut \ud83d"}"#), prompted(Some("cut \u{fffd}")));
+        let deep = format!("{{\"tool_name\":\"Bash\",\"tool_input\":{}", "[".repeat(1000));
+        let (asks, told) = read("PermissionRequest", deep.as_bytes()).unwrap();
+        assert_eq!((asks.event, permission(&asks, &told)), (HookEvent::PermissionRequest, None));
+        assert_eq!(hook(NOTIFY, "no JSON"), None);
         let limit =
             hook("StopFailure", r#"{"error":"rate_limit","last_assistant_message":"later"}"#).unwrap();
         assert_eq!((limit.error.as_deref(), limit.text.as_deref()), (Some("rate_limit"), Some("later")));

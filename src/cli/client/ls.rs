@@ -39,6 +39,8 @@ pub struct Row {
     health: String,
     phase: Option<String>,
     activity: Option<String>,
+    /// What the agent says that it is about.
+    description: Option<String>,
     restart_count: Option<u64>,
     uptime_ms: Option<u64>,
     cwd: Option<String>,
@@ -244,12 +246,15 @@ fn answered(row: &mut Row, state: &State) {
     row.health = health_word(state.health).to_owned();
     row.phase = Some(phase_word(state.phase).to_owned());
     row.activity = Some(state.activity.name().to_owned());
+    row.description.clone_from(&state.description);
     row.restart_count = Some(state.restart_count);
     row.uptime_ms = Some(state.uptime_ms);
     row.cwd.clone_from(&state.cwd);
 }
 
 const HEADS: [&str; 8] = ["SESSION", "PID", "HEALTH", "PHASE", "ACTIVITY", "RESTARTS", "UPTIME", "CWD"];
+/// Behind them, where an agent has said it and there is room.
+const ABOUT: &str = "ABOUT";
 const SESSION: usize = 0;
 const HEALTH: usize = 2;
 const CWD: usize = 7;
@@ -264,6 +269,8 @@ pub fn text(rows: &[Row], look: Look) -> String {
     cells.extend(rows.iter().map(cells_of));
     fit(&mut cells, look.width);
     let widths: [usize; 8] = std::array::from_fn(|n| width_of(&cells, n));
+    let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(widths.iter().sum::<usize>() + 8));
+    let is_told = room >= LEAST && rows.iter().any(|row| row.description.is_some());
 
     let many = rows.windows(2).any(|pair| pair[0].dir != pair[1].dir);
     let mut out = String::new();
@@ -278,6 +285,11 @@ pub fn text(rows: &[Row], look: Look) -> String {
             let colour = row.filter(|_| column == HEALTH).and_then(|row| colour(&row.health));
             text += &look.paint(colour, &padded);
             text.push(' ');
+        }
+        match row {
+            None if is_told => text += ABOUT,
+            Some(Row { description: Some(about), .. }) if is_told => text += &cut_end(&visible(about), room),
+            _ => {}
         }
         out += text.trim_end();
         out.push('\n');

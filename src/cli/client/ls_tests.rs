@@ -21,6 +21,7 @@ fn row(session: &str, health: &str) -> Row {
         health: health.into(),
         phase: Some("preparing".into()),
         activity: Some("unknown".into()),
+        description: None,
         restart_count: Some(3),
         uptime_ms: Some(11_520_000),
         cwd: Some("/home/somebody/projects/a-long-name/src".into()),
@@ -51,6 +52,19 @@ fn with_room_or_without_a_terminal_nothing_is_cut() {
     let narrow = text(&[row(&"n".repeat(64), "healthy")], plain(Some(80)));
     assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     assert_eq!(text(&[], plain(None)), "no sessions\n");
+}
+
+#[test]
+fn what_an_agent_is_about_is_behind_the_rest_where_there_is_room() {
+    let about = Some("fixes the build".to_owned());
+    let rows = [Row { description: about, ..row("a", "healthy") }, row("b", "healthy")];
+    let lines = |width| text(&rows, plain(width)).lines().map(str::to_owned).collect::<Vec<_>>();
+    let told = lines(None);
+    assert!(told[0].ends_with(" ABOUT"), "{told:?}");
+    assert!(told[1].ends_with("/src fixes the build") && told[2].ends_with("/src"), "{told:?}");
+    let wide = lines(None)[0].len();
+    assert!(lines(Some(wide + 8))[1].ends_with("/src fixes the bu…"), "{:?}", lines(Some(wide + 8)));
+    assert!(lines(Some(wide))[0].ends_with(" CWD") && lines(Some(80))[1].ends_with("/src"));
 }
 
 #[test]

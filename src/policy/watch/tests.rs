@@ -29,6 +29,8 @@ struct Story {
     /// What it draws while time passes, every so often.
     spins: bool,
     is_stopped: bool,
+    continued: u64,
+    limit: Option<u64>,
     faces: Cell<u32>,
     steps: Vec<(Duration, Step)>,
     began: Instant,
@@ -52,6 +54,8 @@ impl Story {
             wait: 0,
             spins: false,
             is_stopped: false,
+            continued: 0,
+            limit: None,
             faces: Cell::new(0),
             steps: Vec::new(),
             began: now,
@@ -62,6 +66,7 @@ impl Story {
 
     fn turn(&mut self) -> Option<Step> {
         let (face, used, is_stopped, faces) = (self.face, self.used, self.is_stopped, &self.faces);
+        let limit = self.limit;
         let world = World {
             task: self.task,
             run: self.run,
@@ -75,6 +80,8 @@ impl Story {
             },
             used: &|| used,
             is_stopped: &|| is_stopped,
+            continued: self.continued,
+            limit: &|| limit,
         };
         let step = self.watch.turn(&world, self.now);
         if let Some(step) = step {
@@ -256,6 +263,41 @@ fn who_is_stopped_or_not_at_work_is_not_stuck() {
     story.task = None;
     story.turn();
     assert_eq!(story.watch.stuck(), None);
+}
+
+#[test]
+fn a_silence_begins_where_a_stop_has_ended() {
+    let mut story = Story::of(Task::Work);
+    story.seconds(20);
+    story.is_stopped = true;
+    story.seconds(80);
+    (story.is_stopped, story.continued) = (false, 1);
+    story.turn();
+    story.seconds(300);
+    assert_eq!(story.told(), [(220, "continue"), (340, "kill")]);
+}
+
+#[test]
+fn who_waits_for_a_rate_limit_is_not_stuck_as_long_as_its_screen_counts() {
+    let mut story = Story::of(Task::Work);
+    for n in 0..10 {
+        story.limit = Some(n);
+        story.seconds(1000);
+    }
+    assert_eq!(story.told(), []);
+    story.limit = None;
+    story.seconds(120);
+    assert_eq!(story.told().len(), 1, "it waits no more");
+}
+
+#[test]
+fn a_screen_that_has_shown_the_same_limit_for_an_hour_is_stuck() {
+    let mut story = Story::of(Task::Work);
+    story.limit = Some(1);
+    story.seconds(3600 + 119);
+    assert_eq!(story.told(), []);
+    story.seconds(240);
+    assert_eq!(story.told(), [(3720, "continue"), (3840, "kill")]);
 }
 
 #[test]

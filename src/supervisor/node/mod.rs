@@ -256,7 +256,7 @@ impl Supervisor {
         let Some(node) = &self.node else { return false };
         let is_it = |(_, kid): &(&Key, &Kid)| kid.process.as_ref().is_some_and(|process| process.pid == pid);
         let Some(key) = node.kids.iter().find(is_it).map(|(key, _)| *key) else { return false };
-        if let How::Stopped(_) = how {
+        if let How::Stopped(_) | How::Continued = how {
             return true;
         }
         // Both may have come at once; whether it was ready comes first.

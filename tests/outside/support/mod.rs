@@ -103,6 +103,11 @@ impl Lab {
     }
 }
 
+/// Seconds since 1970.
+pub fn epoch() -> f64 {
+    std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs_f64()
+}
+
 impl Drop for Lab {
     fn drop(&mut self) {
         if std::thread::panicking() {
