@@ -145,13 +145,15 @@ fn who_waited_from_inside_has_the_answer_before_the_term() {
         let sup = Launch::run(&lab, ["sh", "-c", agent]).at(place).start();
         sup.wait_for_output("READY");
         let state = lab.text("state");
-        let words = [AGENTSUP, "wait", "--for", "exit", "--dir", &state];
+        let words = [AGENTSUP, "wait", "--for", "exit", "--timeout", "60s", "--dir", &state];
         let mut outsider = support::place::enter(sup.pid(), &words).spawn().expect("nsenter");
         let out = Stream::of(outsider.stdout.take().expect("piped"));
         let mut caller = Caller::of(&lab);
         eventually("it waits", || caller.get("stats", json!({}))["callers"] == 2);
         let entered = outsider.id().cast_signed();
         let waiter = procfs::children(entered)[0];
+        // From its connection on it sleeps only when it has asked.
+        eventually("it has asked", || procfs::asleep(waiter));
         // It looks only when all has come: stopped, it is continued by whoever sends it a TERM.
         sys::kill(waiter, libc::SIGSTOP);
         eventually("nsenter stops with it", || procfs::process(entered).is_some_and(|p| p.state == 'T'));
@@ -160,8 +162,9 @@ fn who_waited_from_inside_has_the_answer_before_the_term() {
         // Its parent reaps it, and until then the namespace is not over.
         sys::kill(entered, libc::SIGCONT);
         sup.end().assert_code(5);
-        assert_eq!(outsider.wait().expect("it ends").code(), Some(5), "{}", out.text());
-        assert!(out.text().contains("exit, code 5"), "{}", out.text());
+        let status = outsider.wait().expect("it ends");
+        assert_eq!(status.code(), Some(5), "{status} {}", out.text());
+        assert!(out.position_after(0, "exit, code 5", LIMIT).is_some(), "{}", out.text());
     }
 }
 
