@@ -211,6 +211,12 @@ impl Screen {
         self.follower.modes.on()
     }
 
+    /// What stood on the alternate screen, which `modes_on` shows blank; nothing on the main one.
+    pub fn alternate_again(&self) -> Vec<u8> {
+        let emulator = self.follower.emulator.as_ref();
+        emulator.and_then(Emulator::paint_again).unwrap_or_default().into_bytes()
+    }
+
     /// The agent is gone, and what it had switched on is off.
     pub fn forget_modes(&mut self) {
         self.parser = Parser::default();

@@ -92,10 +92,7 @@ impl Supervisor {
     pub(super) fn on_continued(&mut self, arrived: Arrived) {
         match self.io() {
             Io::Pty if !self.console.has_terminal() => {}
-            Io::Pty if is_in_front() => {
-                self.console.take_again(&self.screen.modes_on());
-                self.resize();
-            }
+            Io::Pty if is_in_front() => self.take_terminal_again(),
             Io::Pty => return self.stand_by(),
             Io::Inherit => {
                 if let Some(agent) = &self.agent {
@@ -163,8 +160,7 @@ impl Supervisor {
         self.write_recording(Take::All);
         let arrived = stop_until_in_front(&self.inbox);
         if is_in_front() {
-            self.console.take_again(&self.screen.modes_on());
-            self.resize();
+            self.take_terminal_again();
         }
         self.log.record(LogEvent::new(Name::Continued));
         if let Some(group) = self.agent.as_ref().and_then(|a| a.group()) {
@@ -173,6 +169,17 @@ impl Supervisor {
             let _ = signals::send_group(group, libc::SIGWINCH);
         }
         self.hear_after_a_stop(arrived);
+    }
+
+    /// As the agent left it. A full-screen program that acts on Ctrl-Z has drawn its screen again before it was
+    /// stopped, and knows of no reason to do so once more.
+    fn take_terminal_again(&mut self) {
+        self.resize();
+        let mut on = self.screen.modes_on();
+        if self.own_view.is_none() {
+            on.extend(self.screen.alternate_again());
+        }
+        self.console.take_again(&on);
     }
 
     /// The CONT that woke us has been acted upon: heard once more, it would undo a stop that was

@@ -210,6 +210,29 @@ fn ctrl_z_and_fg_work_for_vim() {
     assert_eq!(terminal.modes(), before);
 }
 
+/// As curses programs are, which the key makes leave their screen and draw it again at once: a stop that the kernel
+/// discards looks to them like one that is over.
+#[test]
+fn fg_shows_the_screen_of_a_program_that_does_not_draw_it_again() {
+    let lab = Lab::new();
+    let mut terminal = Terminal::new(80, 24);
+    terminal.shell();
+    let draw = "printf '\\033[?1049h\\033[2J\\033[3;5Hnever drawn again\\033[7;9H'";
+    let script = format!("draw() {{ {draw}; }}; trap 'printf \"\\033[?1049l\"; draw' TSTP; draw; sleep 60 & wait; wait; wait");
+    let script = lab.write("curses", &script);
+    terminal.type_in(line(&Launch::run(&lab, ["bash", &script]).with(["--on-clean", "exit"])));
+    terminal.expect("never drawn again");
+    terminal.type_in("\x1a");
+    terminal.expect("Stopped");
+    terminal.expect("PROMPT> ");
+    terminal.type_in("fg\n");
+    terminal.expect("\x1b[?1049h");
+    terminal.expect("never drawn again");
+    // And the cursor where it was.
+    terminal.expect("\x1b[7;9H");
+    log::Log::of(&lab.state_dir()).wait_for("continued");
+}
+
 #[test]
 fn ctrl_z_with_another_group_in_front_is_the_agents_own_affair() {
     let lab = Lab::new();

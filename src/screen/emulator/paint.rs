@@ -67,9 +67,7 @@ impl Emulator {
             let save = if by == 1049 { "" } else { "\x1b7" };
             let stack = modes.kitty_on(0);
             write!(out, "{stack}{save}\x1b[?{by}h").expect("a String takes everything");
-            out.push_str("\x1b[?6l\x1b(B\x1b)B\x0f\x1b[0m");
-            paint_grid(alternate, self.cols, &mut out);
-            self.enter(&self.saved[1], alternate, 0, &mut out);
+            self.paint_alternate(alternate, &mut out);
         }
         out.push_str("\x1b7\x1b[?6l\x1b(B\x1b)B\x0f");
         out.push_str(&modes.painted());
@@ -79,18 +77,39 @@ impl Emulator {
         if !modes.is_synchronized() {
             out.push_str(END);
         }
+        self.settle(&mut out);
+        out
+    }
+
+    /// For a terminal of the same size that has just been switched to the alternate screen again, with the modes of
+    /// this one. Nothing while the main screen is shown: what stands on that is not only the agent's.
+    pub fn paint_again(&self) -> Option<String> {
+        let alternate = self.alternate.as_ref()?;
+        let mut out = "\x1b[?7h".to_owned();
+        self.paint_alternate(alternate, &mut out);
+        out.push_str("\x1b7\x1b[?6l\x1b(B\x1b)B\x0f");
+        self.settle(&mut out);
+        Some(out)
+    }
+
+    fn paint_alternate(&self, alternate: &Grid, out: &mut String) {
+        out.push_str("\x1b[?6l\x1b(B\x1b)B\x0f\x1b[0m");
+        paint_grid(alternate, self.cols, out);
+        self.enter(&self.saved[1], alternate, 0, out);
+    }
+
+    /// The region, the cursor, and what would bend the painting itself.
+    fn settle(&self, out: &mut String) {
         if self.region != (0..self.rows()) {
             write!(out, "\x1b[{};{}r", self.region.start + 1, self.region.end)
                 .expect("a String takes everything");
         }
-        self.enter(&self.now, self.shown(), self.region.start, &mut out);
-        // What would bend the painting itself comes last.
+        self.enter(&self.now, self.shown(), self.region.start, out);
         for (is_set, sequence) in
             [(self.insert, "\x1b[4h"), (self.newline, "\x1b[20h"), (!self.autowrap, "\x1b[?7l")]
         {
             out.push_str(if is_set { sequence } else { "" });
         }
-        out
     }
 
     /// As much as fits, the cursor always in it.
