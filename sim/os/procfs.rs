@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 pub use agentsup::os::procfs::{Process, Usage, descendants, variable};
@@ -45,6 +46,10 @@ pub fn waited_for_cpu(_pid: i32) -> Duration {
 
 pub fn open_files() -> u64 {
     7
+}
+
+pub fn has_open(_pid: i32, _path: &Path) -> bool {
+    false
 }
 
 pub fn name(_pid: i32) -> Option<Vec<u8>> {

@@ -86,6 +86,11 @@ impl AsFd for Stream {
 }
 
 /// The product's client, which nobody runs here.
+/// Whoever had the session before is gone.
+pub fn is_answered(_path: &Path) -> bool {
+    false
+}
+
 pub fn connect_to(_path: &Path, _patience: std::time::Duration) -> io::Result<UnixStream> {
     Err(Errno::ECONNREFUSED.into())
 }

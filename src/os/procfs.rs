@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -190,6 +191,16 @@ pub fn is_ignoring(pid: i32, signal: i32) -> bool {
         .find_map(|line| line.strip_prefix("SigIgn:"))
         .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
         .is_some_and(|mask| mask & 1 << (signal - 1) != 0)
+}
+
+/// Whether it has this file open, also one that was removed since.
+pub fn has_open(pid: i32, path: &Path) -> bool {
+    let is_it = |open: PathBuf| {
+        let open = open.as_os_str().as_bytes();
+        open.strip_suffix(b" (deleted)").unwrap_or(open) == path.as_os_str().as_bytes()
+    };
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(is_it)
 }
 
 /// Its command line, for a person to read.

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -186,13 +187,29 @@ impl AsFd for Stream {
 
 /// A blocking connection for a client. Times out only through the caller's socket options: a
 /// listener with a full backlog makes `connect` wait, so the send time-out is set before.
-pub fn connect_to(path: &Path, patience: std::time::Duration) -> io::Result<UnixStream> {
+pub fn connect_to(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let fd = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     let stream = UnixStream::from(fd);
     stream.set_write_timeout(Some(patience))?;
     stream.set_read_timeout(Some(patience))?;
     at(path, |address| connect(stream.as_raw_fd(), address))?;
     Ok(stream)
+}
+
+/// How often, and for how long each time, a listener that may be about to go is waited for: one that was killed lets
+/// go of its lock a moment before that.
+const LAST_MOMENTS: (u32, Duration) = (100, Duration::from_millis(2));
+
+/// Whether somebody listens there, for longer than the dead do.
+pub fn is_answered(path: &Path) -> bool {
+    for _ in 0..LAST_MOMENTS.0 {
+        match connect_to(path, LAST_MOMENTS.1) {
+            // Whose backlog is full is alive.
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return false,
+            Ok(_) | Err(_) => std::thread::sleep(LAST_MOMENTS.1),
+        }
+    }
+    true
 }
 
 /// `sun_path` holds 108 bytes. A longer path is reached through its open directory, which /proc
@@ -228,7 +245,7 @@ mod tests {
         let path = deep.join("s.sock");
         let listener = Listener::bind(&path, 0o640, None).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-        let _client = connect_to(&path, std::time::Duration::from_secs(5)).unwrap();
+        let _client = connect_to(&path, Duration::from_secs(5)).unwrap();
         let (stream, peer) = listener.accept().unwrap().expect("somebody waits");
         assert_eq!(peer.pid, std::process::id().cast_signed());
         assert_ne!(stream.peer_life(), PeerLife::Gone);

@@ -31,8 +31,13 @@ pub(super) fn role_of(peer: Peer, life: PeerLife, settings: &Settings) -> Role {
 
 /// Whether `ancestor` has started it, or something that did.
 pub(super) fn descends(pid: i32, ancestor: i32) -> bool {
+    ancestors(pid).any(|pid| pid == ancestor)
+}
+
+/// It, its parent, that one's …
+pub(super) fn ancestors(pid: i32) -> impl Iterator<Item = i32> {
     let parents = std::iter::successors(Some(pid), |pid| procfs::process(*pid).map(|process| process.parent));
-    parents.take_while(|pid| *pid > 1).take(DEEPEST).any(|pid| pid == ancestor)
+    parents.take_while(|pid| *pid > 1).take(DEEPEST)
 }
 
 fn parent_of(pid: i32, caller: Peer) -> Option<i32> {

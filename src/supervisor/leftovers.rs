@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use super::settings::Settings;
-use super::{Charge, Supervisor, below};
+use super::{Charge, Supervisor, below, kin};
 use crate::log::{Event as LogEvent, Name};
 use crate::os::freezer;
 use crate::os::procfs::{self, Process};
@@ -72,6 +72,15 @@ impl Supervisor {
             Whose::Agent => self.sweep.below_us_but(&self.helper_pids()),
         }
     }
+}
+
+/// Another supervisor of this session, which lives although all its files were removed: what it started is no
+/// leftover. Known by its log, which it keeps open.
+pub(super) fn living_supervisor(settings: &Settings) -> Option<i32> {
+    let log = settings.state_dir.log(&settings.wish.session.id);
+    let me = std::process::id().cast_signed();
+    let is_it = |pid: &i32| *pid != me && procfs::has_open(*pid, &log);
+    marked(settings).iter().find_map(|process| kin::ancestors(process.pid).find(is_it))
 }
 
 /// What says by its environment to be of this session.

@@ -18,11 +18,11 @@ use super::triggers::Bridge;
 use super::typing::Desk;
 use super::viewers::Viewers;
 use super::watch::Watch;
-use super::{Charge, Session, Supervisor, beginning, below, now, views};
+use super::{Charge, Session, Supervisor, beginning, below, leftovers, now, views};
 use crate::log::{Event, Log, Name, Opening, Redactor};
-use crate::os::lock::{Lock, Taken};
+use crate::os::lock::{self, Lock, Taken};
 use crate::os::wait::How;
-use crate::os::{front, procfs, random, rescue, sched, signals, sink, wait};
+use crate::os::{front, procfs, random, rescue, sched, signals, sink, socket, wait};
 use crate::policy::activity::Activity;
 use crate::policy::crash::{Numbers, OnClean, OnHalt, Restart};
 use crate::policy::life::{Effect, Life, Next, Rules};
@@ -50,6 +50,7 @@ fn prepare(settings: Settings, manager: &mut Manager) -> Result<(Box<Supervisor>
     let inbox = prepare_process()?;
     let id = &settings.wish.session.id;
 
+    refuse_beside_one_without_lock(&settings)?;
     // Before the record is read: until then its last owner may still write to it.
     let lock = take_session(&settings)?;
     let record_path = settings.state_dir.record(id);
@@ -225,6 +226,29 @@ pub(super) fn take_session(settings: &Settings) -> Result<Lock, CannotStart> {
             message: format!("cannot lock `{}`: {error}; choose another place with --dir", path.display()),
         }),
     }
+}
+
+/// Somebody tidied the state dir, and whoever supervises the session has not noticed yet. Found out before the lock
+/// is taken: to that one a lock of ours would be the end.
+fn refuse_beside_one_without_lock(settings: &Settings) -> Result<(), CannotStart> {
+    let session = &settings.wish.session;
+    let (lock, socket) = (settings.state_dir.lock(&session.id), settings.state_dir.socket(&session.id));
+    if lock::is_held(&lock).unwrap_or(true) {
+        return Ok(());
+    }
+    if socket.exists() && socket::is_answered(&socket) {
+        let holder = format!("without a lock, but somebody answers at {}", socket.display());
+        return Err(already_supervised(&session.id, &holder));
+    }
+    // One that was killed leaves its lock, one that has ended its record.
+    let is_tidied = session.source != session::id::NEW && !lock.exists();
+    if is_tidied
+        && !record::read(&settings.state_dir.record(&session.id)).was_orderly()
+        && let Some(pid) = leftovers::living_supervisor(settings)
+    {
+        return Err(already_supervised(&session.id, &format!("pid={pid}, whose files were removed")));
+    }
+    Ok(())
 }
 
 pub fn already_supervised(id: &str, holder: &str) -> CannotStart {

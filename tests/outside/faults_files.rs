@@ -214,3 +214,24 @@ fn a_state_dir_that_becomes_read_only_stops_nobody_and_the_loss_is_told() {
     assert!(connected, "and callers find it again");
     stop(sup, &mut caller).assert_code(143);
 }
+
+#[test]
+fn a_second_start_ends_nobody_whose_files_were_removed() {
+    for removed in ["supervisor/t.lock", "supervisor", ""] {
+        let lab = Lab::new();
+        let sup = Launch::run(&lab, [FAKE, "wait"]).start();
+        sup.wait_for_output("READY");
+        let agent = procfs::children(sup.pid())[0];
+        let path = lab.state_dir().join(removed);
+        let gone = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        gone.expect("it was there");
+        for _ in 0..2 {
+            let second = Launch::run(&lab, [FAKE, "exit", "0"]).end();
+            second.assert_code(78);
+            assert!(second.stderr.contains("already supervised"), "{removed:?} {second}");
+        }
+        assert!(sup.is_running() && procfs::alive(agent), "{removed:?}");
+        sup.signal(libc::SIGTERM);
+        sup.end().assert_code(143);
+    }
+}
