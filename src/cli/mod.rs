@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use crate::log::line::visible;
+use crate::os::inherited;
 use crate::supervisor::{self, settings::CannotStart};
 
 pub mod args;
@@ -113,10 +114,19 @@ pub fn show_help(verb: Option<&str>) -> Result<u8, Failure> {
 
 /// To stdout. A reader that has gone is no failure: `agentsup help run | head` worked.
 pub fn print(text: &str) -> Result<(), Failure> {
+    needs_stdout()?;
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(unwritable(&error)),
         Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// One that was closed when we were started (`>&-`) takes all that is written, and nobody gets it.
+pub fn needs_stdout() -> Result<(), Failure> {
+    match inherited::had_stdout() {
+        true => Ok(()),
+        false => Err(unwritable(&std::io::Error::from_raw_os_error(libc::EBADF))),
     }
 }
 

@@ -106,8 +106,13 @@ impl FileSink {
                 Ok(there) if id(&there) == open.id => return Ok(there.len()),
                 Ok(_) => {}
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
-                // The path cannot be looked at; that says nothing against the open file.
-                Err(_) => return Ok(open.file.metadata()?.len()),
+                // The path cannot be looked at; that says nothing against the open file, as long as it has a name.
+                Err(_) => {
+                    let meta = open.file.metadata()?;
+                    if meta.nlink() > 0 {
+                        return Ok(meta.len());
+                    }
+                }
             }
         }
         self.open = None;

@@ -96,6 +96,23 @@ fn a_line_longer_than_the_limit_is_still_written() {
 }
 
 #[test]
+fn what_is_written_where_nobody_can_read_it_is_lost_and_counted() {
+    let dir = Dir::new();
+    let logs = dir.join("logs");
+    fs::create_dir(&logs).expect("made");
+    let mut sink = sink(&logs.join("s.log"));
+    say(&mut sink, "one").expect("written");
+    fs::remove_dir_all(&logs).expect("removed");
+    fs::write(&logs, "").expect("no directory any more");
+    assert!(say(&mut sink, "two").is_err());
+    assert_eq!(sink.lost(), 1);
+    fs::remove_file(&logs).expect("removed");
+    fs::create_dir(&logs).expect("made");
+    say(&mut sink, "three").expect("written");
+    assert!(read(&logs.join("s.log")).ends_with("three\n"));
+}
+
+#[test]
 fn a_file_deleted_or_moved_from_outside_is_begun_anew() {
     let dir = Dir::new();
     let path = dir.join("s.log");

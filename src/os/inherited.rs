@@ -1,15 +1,17 @@
-//! The blocked and ignored signals agentsup was started with.
+//! The blocked and ignored signals agentsup was started with, and whether it had a stdout.
 //!
-//! Rust's runtime ignores SIGPIPE and catches SEGV and BUS before `main`, so the truth has to be
-//! read earlier: a function in `.init_array` runs before the runtime, with glibc and with musl.
+//! Rust's runtime ignores SIGPIPE, catches SEGV and BUS, and opens /dev/null in the place of what is closed before
+//! `main`, so the truth has to be read earlier: a function in `.init_array` runs before the runtime, with glibc and with musl.
 //! What is ignored and nobody here touches is still as it was, and can be asked for when it matters.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bit `n - 1` stands for signal `n`, as the kernel lays out a 64-bit mask.
 static BLOCKED: AtomicU64 = AtomicU64::new(0);
 /// Of those in `CHANGED`.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
+
+static HAD_STDOUT: AtomicBool = AtomicBool::new(true);
 
 /// Ignored by Rust's runtime; and reset by us, in time to hear of children.
 const CHANGED: [i32; 2] = [libc::SIGPIPE, libc::SIGCHLD];
@@ -30,6 +32,11 @@ pub(super) fn ignored_before() -> u64 {
 
 pub(super) fn blocked_before() -> u64 {
     BLOCKED.load(Ordering::Relaxed)
+}
+
+/// Whether anybody can read what is printed.
+pub fn had_stdout() -> bool {
+    HAD_STDOUT.load(Ordering::Relaxed)
 }
 
 /// Those that are ignored now.
@@ -86,12 +93,15 @@ extern "C" fn remember() {
     }
     let ignored = CHANGED.into_iter().filter(|&signal| is_ignored(signal));
     let ignored = ignored.fold(0, |set, signal| set | bit(signal));
+    // SAFETY: it only asks for a flag.
+    let had_stdout = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } != -1;
+    HAD_STDOUT.store(had_stdout, Ordering::Relaxed);
     BLOCKED.store(blocked, Ordering::Relaxed);
     IGNORED.store(ignored, Ordering::Relaxed);
 }
 
 // SAFETY: the loader calls each entry once, before `main`, on the only thread; `remember` makes
-// system calls and stores two atomics, so it needs nothing that the runtime sets up later.
+// system calls and stores atomics, so it needs nothing that the runtime sets up later.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static REMEMBER: extern "C" fn() = remember;

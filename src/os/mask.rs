@@ -1,7 +1,7 @@
 //! Which signals are blocked. By the kernel's own call: C libraries leave out the signals that they keep for
 //! themselves (musl: 32–34), of what they are to block and of what they say was blocked before.
 
-use super::inherited::MASK_BYTES;
+use super::inherited::{MASK_BYTES, bit};
 
 /// Blocked until it is dropped; then what was blocked before is.
 pub struct Blocked(u64);
@@ -20,10 +20,6 @@ impl Drop for Blocked {
     fn drop(&mut self) {
         set(self.0);
     }
-}
-
-pub(super) fn bit(signal: i32) -> u64 {
-    1 << (signal - 1)
 }
 
 pub(super) fn add(signal: i32) {

@@ -37,7 +37,7 @@ pub mod freezer;
 pub mod front;
 #[cfg(target_env = "musl")]
 pub mod heap;
-mod inherited;
+pub mod inherited;
 pub mod inotify;
 pub mod lock;
 pub mod mask;

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::inherited::MASK_BYTES;
+use super::inherited::{self, MASK_BYTES};
 use super::mask;
 
 /// A signal that arrived.
@@ -64,7 +64,7 @@ pub fn catch_all() -> io::Result<Inbox> {
 /// One that may come, and does nothing until [`let_go`]; its inbox is ready when it has.
 pub fn hold(signal: i32) -> io::Result<Inbox> {
     mask::add(signal);
-    Inbox::of(mask::bit(signal)).inspect_err(|_| let_go(signal))
+    Inbox::of(inherited::bit(signal)).inspect_err(|_| let_go(signal))
 }
 
 /// It does what it would have done. Only one that is ignored or caught does not end us here.

@@ -196,6 +196,11 @@ pub fn connect_to(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
+/// No other place would do.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 /// How often, and for how long each time, a listener that may be about to go is waited for: one that was killed lets
 /// go of its lock a moment before that.
 const LAST_MOMENTS: (u32, Duration) = (100, Duration::from_millis(2));

@@ -18,7 +18,7 @@ use crate::control::server::{CallerId, Heard, Server};
 use crate::os::clock;
 use crate::os::poll::{Ready, Sources};
 use crate::os::procfs;
-use crate::os::socket::{Listener, Peer};
+use crate::os::socket::{Listener, Peer, is_out_of_descriptors};
 use crate::policy::life::Event;
 use crate::sorted::Sorted;
 
@@ -330,6 +330,9 @@ pub(super) fn listen(settings: &Settings, socket: &SocketSettings) -> Result<Lis
                  or choose another with --socket-group"
             ),
         },
+        _ if is_out_of_descriptors(&error) => {
+            CannotStart { code: 125, message: format!("no socket can be opened: {error}") }
+        }
         _ => refused("the state dir is a place that cannot hold a socket", error),
     })?;
     if let Some(group) = socket.group {

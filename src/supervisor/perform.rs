@@ -27,6 +27,9 @@ use crate::session::{self, Profile, Refusal, Start, Wish};
 /// In a stop unread output is waited for at least this long, also when the grace is used up.
 const FLUSH_AT_LEAST: Duration = Duration::from_millis(200);
 
+/// And lines of our own on stderr no longer than this.
+const LINES: Duration = Duration::from_secs(1);
+
 impl Supervisor {
     pub(super) fn perform(&mut self, effect: Effect) {
         match effect {
@@ -324,7 +327,8 @@ impl Supervisor {
         let late_code = if asked.is_none() && timeout.is_some() { 124 } else { code };
         let answers_until = now + LAST_ANSWERS;
         let flush_until = asked.or(timeout).or(in_tree);
-        self.ending = Some(Ending { code, flush_until, lines_until: within(now), late_code, answers_until });
+        let lines_until = now + patience.min(LINES).max(FLUSH_AT_LEAST);
+        self.ending = Some(Ending { code, flush_until, lines_until, late_code, answers_until });
     }
 
     fn is_in_tree(&self) -> bool {

@@ -218,7 +218,7 @@ pub(super) fn take_session(settings: &Settings) -> Result<Lock, CannotStart> {
         Ok(Taken::Ours(lock)) => Ok(lock),
         Ok(Taken::Theirs(holder)) => Err(already_supervised(id, &holder)),
         // No place would do.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
+        Err(error) if socket::is_out_of_descriptors(&error) => {
             Err(CannotStart { code: 125, message: format!("cannot lock `{}`: {error}", path.display()) })
         }
         Err(error) => Err(CannotStart {

@@ -1,9 +1,10 @@
 //! Issue point 2: the exit code is the agent's own, and every refusal has its number and its reason.
 
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use crate::support;
-use crate::support::{FAKE, Lab, Launch, Place, in_parallel};
+use crate::support::{AGENTSUP, FAKE, Lab, Launch, Place, in_parallel};
 
 const FATAL: [i32; 6] =
     [libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGKILL, libc::SIGSEGV, libc::SIGABRT];
@@ -155,5 +156,19 @@ fn a_usage_error_is_2() {
     for line in [vec![], vec!["no-such-verb"]] {
         let output = std::process::Command::new(support::AGENTSUP).args(line).output().expect("agentsup");
         assert_eq!(output.status.code(), Some(2));
+    }
+}
+
+/// The runtime opens /dev/null in its place, and that takes everything.
+#[test]
+fn who_prints_for_nobody_says_so() {
+    let lab = Lab::new();
+    let dir = lab.dir("state");
+    for verb in [&["help", "run"][..], &["ls", "--dir", &dir], &["explain", "--dir", &dir, "--", "true"]] {
+        let script = ["sh", "-c", "exec \"$@\" >&-", "sh", AGENTSUP];
+        let output = Command::new(script[0]).args(&script[1..]).args(verb).output().expect("sh");
+        assert_eq!(output.status.code(), Some(1), "{verb:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("cannot write to stdout"), "{verb:?}: {said}");
     }
 }

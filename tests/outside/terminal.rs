@@ -218,7 +218,9 @@ fn fg_shows_the_screen_of_a_program_that_does_not_draw_it_again() {
     let mut terminal = Terminal::new(80, 24);
     terminal.shell();
     let draw = "printf '\\033[?1049h\\033[2J\\033[3;5Hnever drawn again\\033[7;9H'";
-    let script = format!("draw() {{ {draw}; }}; trap 'printf \"\\033[?1049l\"; draw' TSTP; draw; sleep 60 & wait; wait; wait");
+    let script = format!(
+        "draw() {{ {draw}; }}; trap 'printf \"\\033[?1049l\"; draw' TSTP; draw; sleep 60 & wait; wait; wait"
+    );
     let script = lab.write("curses", &script);
     terminal.type_in(line(&Launch::run(&lab, ["bash", &script]).with(["--on-clean", "exit"])));
     terminal.expect("never drawn again");

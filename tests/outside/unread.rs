@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use crate::support::{Lab, Launch};
+use crate::support::{FAKE, Lab, Launch};
 
 /// Starts its command on a stderr that has no room for a byte.
 fn nobody_reads(lab: &Lab) -> Vec<OsString> {
@@ -24,6 +24,14 @@ fn a_child_of_a_node_halts_and_is_started_again_until_the_node_gives_up() {
     let ended = Launch::tree(&lab, &file).wrapped_in(nobody_reads(&lab)).end();
     ended.assert_code(70);
     assert_eq!(ended.log.matches("child_exit child=a").count(), 3, "{ended}");
+}
+
+/// What they say is in the log.
+#[test]
+fn lines_of_our_own_are_not_waited_for_as_output_is() {
+    let lab = Lab::new();
+    let launch = Launch::run(&lab, [FAKE, "exit", "0"]).with(["--restart", "no", "--grace", "60s"]);
+    launch.wrapped_in(nobody_reads(&lab)).end().assert_code(0);
 }
 
 #[test]

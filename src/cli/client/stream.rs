@@ -10,7 +10,7 @@ use super::look::utc;
 use super::{Caller, Trouble, args};
 use crate::cli::explain::text::visible;
 use crate::cli::words::Word;
-use crate::cli::{Failure, asked, unwritable};
+use crate::cli::{Failure, asked, needs_stdout, unwritable};
 use crate::control::client::Stream;
 use crate::control::protocol::{Event, LINES_BY_DEFAULT, StreamFrame};
 
@@ -36,6 +36,7 @@ pub fn show(
     caller: &Caller,
     mut for_people: impl FnMut(&StreamFrame) -> Option<String>,
 ) -> Result<u8, Trouble> {
+    needs_stdout()?;
     // Without a copy to watch, the next write finds out.
     let stream = match io::stdout().as_fd().try_clone_to_owned() {
         Ok(stdout) => stream.into_output(stdout),
