@@ -209,6 +209,8 @@ fn complaints_name_file_line_fault_and_what_was_expected() {
 fn exponential_numbers_are_checked() {
     for (lines, message) in [
         ("factor = 0.5", "a.toml:3: the factor 0.5 is out of range; expected 1 or more"),
+        ("factor = -inf", "a.toml:3: the factor -inf is out of range; expected 1 or more"),
+        ("factor = 1e999", "a.toml:3: 1e999 is out of range"),
         ("factor = nan", "a.toml:3: the factor NaN is out of range; expected 1 or more"),
         ("factor = inf", "a.toml:3: the factor inf is out of range; expected 1 or more"),
         ("jitter = 1.1", "a.toml:3: the jitter 1.1 is out of range; expected 0 to 1"),

@@ -252,10 +252,10 @@ fn seconds(timestamp: &str) -> Option<f64> {
     let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));
     let [h, m, s] = clock.split(':').map(whole).collect::<Option<Vec<_>>>()?[..] else { return None };
     let is_date = (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
-    if !is_date || h > 23 || m > 59 || s > 60 || whole(fraction).is_none() {
+    if !is_date || h > 23 || m > 59 || s > 60 {
         return None;
     }
-    let fraction: f64 = format!("0.{fraction}").parse().ok()?;
+    let fraction = f64::from(whole(fraction)?) / 10f64.powi(fraction.len() as i32);
     // Days of the proleptic Gregorian calendar, counted from 1 March of the year 0.
     let (y, shifted) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = i64::from(365 * y + y / 4 - y / 100 + y / 400 + (153 * shifted + 2) / 5 + day) - 719_469;
