@@ -262,7 +262,7 @@ impl Supervisor {
         let body = Body::Stopped(Stopped { already });
         // From now on an unread output is not waited for without a limit.
         self.stop_asked.get_or_insert_with(Instant::now);
-        if self.ending.as_ref().is_some_and(|e| !graceful || e.flush_until.is_none()) {
+        if self.ending.as_ref().is_some_and(|ending| !graceful || ending.has_no_limit()) {
             self.hurry_the_end();
         }
         if let (Charge::Run(session), false) = (&mut self.charge, already) {

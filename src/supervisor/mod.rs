@@ -13,6 +13,7 @@
 //! | `perform` | effects become processes, signals and waits                            |
 //! | `calls`   | callers: let in, heard, answered                                       |
 //! | `denials` | refusals, told without filling the log                                 |
+//! | `ending`  | the last moments: who is still waited for                              |
 //! | `kin`     | who a caller is                                                        |
 //! | `knowing` | what the agent says of itself                                          |
 //! | `asking`  | what it asks, and who answers                                          |
@@ -55,6 +56,7 @@ mod calls;
 mod claims;
 mod console;
 mod denials;
+mod ending;
 mod figures;
 mod footing;
 mod helper;
@@ -114,6 +116,7 @@ use agent::Agent;
 use beginning::Noting;
 use calls::Calls;
 use console::Console;
+use ending::Ending;
 use figures::{Dear, Tally};
 use footing::Footing;
 use helper::Helper;
@@ -258,18 +261,6 @@ struct Supervisor {
     turn_ends: Instant,
 }
 
-struct Ending {
-    code: u8,
-    /// `None`: as long as it takes, as any program waits for the reader of its output.
-    flush_until: Option<Instant>,
-    /// The same for our own lines on stderr: what they say is in the log.
-    lines_until: Instant,
-    /// The code when nobody took the output in time.
-    late_code: u8,
-    /// How long callers are given to read their last answers.
-    answers_until: Instant,
-}
-
 /// How long callers may keep the loop from signals, children and the agent's output.
 const TURN: Duration = Duration::from_millis(2);
 
@@ -379,19 +370,6 @@ impl Supervisor {
             self.send_answers();
             self.tell_manager();
         }
-    }
-
-    /// When the end has waited long enough: for the reader of our output, and for callers to take
-    /// their last answers.
-    fn leaves_at(&self) -> Option<Instant> {
-        let ending = self.ending.as_ref()?;
-        let output = match (self.console.is_flushed(), self.console.output_is_flushed()) {
-            (true, _) => Instant::now(),
-            (false, true) => ending.flush_until.map_or(ending.lines_until, |at| at.min(ending.lines_until)),
-            (false, false) => ending.flush_until?,
-        };
-        let answered = self.calls.as_ref().is_none_or(|calls| calls.server.is_flushed());
-        Some(if answered { output } else { output.max(ending.answers_until) })
     }
 
     /// Every event that is waiting, and every event that these lead to.
@@ -568,24 +546,5 @@ impl Supervisor {
             Charge::Run(session) => session.settings.grace,
             Charge::Init(settings) => settings.grace,
         }
-    }
-
-    fn close(mut self: Box<Self>) -> u8 {
-        let code = match &self.ending {
-            Some(ending) if self.console.is_flushed() => ending.code,
-            Some(ending) => ending.late_code,
-            None => 125,
-        };
-        self.console.give_back(&self.screen.modes_off());
-        self.hear_last_calls();
-        self.tell_denials();
-        self.close_recording();
-        self.tell_end(code);
-        self.console.flush();
-        // Followers see the last line too, as far as they have room for it now.
-        self.look_at_transcript_again();
-        self.feed_streams();
-        self.send_answers();
-        code
     }
 }

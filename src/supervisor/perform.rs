@@ -1,18 +1,17 @@
 //! Effects become processes, signals and waits.
 
 use std::ffi::OsString;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::errno::Errno;
 use serde_json::json;
 
 use super::agent::{Agent, Launch, LaunchError};
-use super::calls::LAST_ANSWERS;
 use super::helper::{self, Kind};
 use super::record::{self, Facts};
 use super::settings::Io;
 use super::sweep::Scope;
-use super::{Charge, Ending, Supervisor, below, leftovers, now};
+use super::{Charge, Supervisor, leftovers, now};
 use crate::log::{Event as LogEvent, Log, Name, Redactor};
 use crate::os::random;
 use crate::os::spawn::{SpawnError, SpawnStep};
@@ -23,12 +22,6 @@ use crate::policy::stop::Order;
 use crate::policy::tree;
 use crate::session::program::{self, NotRunnable};
 use crate::session::{self, Profile, Refusal, Start, Wish};
-
-/// In a stop unread output is waited for at least this long, also when the grace is used up.
-const FLUSH_AT_LEAST: Duration = Duration::from_millis(200);
-
-/// And lines of our own on stderr no longer than this.
-const LINES: Duration = Duration::from_secs(1);
 
 impl Supervisor {
     pub(super) fn perform(&mut self, effect: Effect) {
@@ -315,43 +308,6 @@ impl Supervisor {
     /// What agentsup itself runs beside the agent.
     pub(super) fn helper_pids(&self) -> Vec<i32> {
         self.helpers.iter().map(|helper| helper.pid).collect()
-    }
-
-    fn end(&mut self, code: u8) {
-        let (now, patience) = (Instant::now(), self.patience_with_readers());
-        let within = |from: Instant| (from + patience).max(now + FLUSH_AT_LEAST);
-        let asked = self.stop_asked.map(within);
-        let timeout = self.life.timeout_at().map(|at| at.max(now + FLUSH_AT_LEAST));
-        // A child is started again, and a node's end is heard of above it, only when it has gone.
-        let in_tree = self.is_in_tree().then(|| within(now));
-        let late_code = if asked.is_none() && timeout.is_some() { 124 } else { code };
-        let answers_until = now + LAST_ANSWERS;
-        let flush_until = asked.or(timeout).or(in_tree);
-        let lines_until = now + patience.min(LINES).max(FLUSH_AT_LEAST);
-        self.ending = Some(Ending { code, flush_until, lines_until, late_code, answers_until });
-    }
-
-    fn is_in_tree(&self) -> bool {
-        let Charge::Run(session) = &self.charge else { return false };
-        self.node.is_some() || below::is_marked(&session.settings.wish.parent_env)
-    }
-
-    /// The grace of a node is what all its children may take, one behind the other: no reader is worth that.
-    fn patience_with_readers(&self) -> Duration {
-        match &self.charge {
-            Charge::Run(session) => session.settings.leftovers(),
-            Charge::Init(settings) => settings.grace,
-        }
-    }
-
-    /// Asked to stop while the end waits for a reader.
-    pub(super) fn hurry_the_end(&mut self) {
-        let patience = self.patience_with_readers();
-        if let Some(ending) = &mut self.ending {
-            let patience = if ending.flush_until.is_none() { patience } else { Duration::ZERO };
-            ending.flush_until = Some(Instant::now() + patience);
-            ending.late_code = ending.code;
-        }
     }
 }
 
