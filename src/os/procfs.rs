@@ -193,11 +193,11 @@ pub fn is_ignoring(pid: i32, signal: i32) -> bool {
         .is_some_and(|mask| mask & 1 << (signal - 1) != 0)
 }
 
-/// Whether it has this file open, also one that was removed since.
-pub fn has_open(pid: i32, path: &Path) -> bool {
+/// Whether it has a file open whose path ends so, wherever that was moved, and though it was removed since.
+pub fn has_open(pid: i32, end: &Path) -> bool {
     let is_it = |open: PathBuf| {
         let open = open.as_os_str().as_bytes();
-        open.strip_suffix(b" (deleted)").unwrap_or(open) == path.as_os_str().as_bytes()
+        Path::new(OsStr::from_bytes(open.strip_suffix(b" (deleted)").unwrap_or(open))).ends_with(end)
     };
     let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(is_it)

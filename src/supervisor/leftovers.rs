@@ -74,12 +74,13 @@ impl Supervisor {
     }
 }
 
-/// Another supervisor of this session, which lives although all its files were removed: what it started is no
-/// leftover. Known by its log, which it keeps open.
+/// Another supervisor of this session, which lives although its files were removed or moved away: what it started
+/// is no leftover. Known by its log, which it keeps open.
 pub(super) fn living_supervisor(settings: &Settings) -> Option<i32> {
     let log = settings.state_dir.log(&settings.wish.session.id);
+    let log = log.strip_prefix(&settings.state_dir.path).unwrap_or(&log);
     let me = std::process::id().cast_signed();
-    let is_it = |pid: &i32| *pid != me && procfs::has_open(*pid, &log);
+    let is_it = |pid: &i32| *pid != me && procfs::has_open(*pid, log);
     marked(settings).iter().find_map(|process| kin::ancestors(process.pid).find(is_it))
 }
 

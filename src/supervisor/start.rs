@@ -246,7 +246,10 @@ fn refuse_beside_one_without_lock(settings: &Settings) -> Result<(), CannotStart
         && !record::read(&settings.state_dir.record(&session.id)).was_orderly()
         && let Some(pid) = leftovers::living_supervisor(settings)
     {
-        return Err(already_supervised(&session.id, &format!("pid={pid}, whose files were removed")));
+        return Err(already_supervised(
+            &session.id,
+            &format!("pid={pid}, whose files are not here any more"),
+        ));
     }
     Ok(())
 }

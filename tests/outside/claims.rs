@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use crate::support::caller::Framing;
 use crate::support::verbs::{Crowd, command, fails, json, says};
-use crate::support::{AGENTSUP, Caller, FAKE, Lab, Launch, Running, count, eventually, sys};
+use crate::support::{AGENTSUP, Caller, FAKE, Lab, Launch, Place, Running, count, eventually, sys};
 use serde_json::{Value, json};
 
 fn start(lab: &Lab, session: &str) -> Running {
@@ -117,14 +117,17 @@ fn who_claims_has_its_lock_or_does_not_get_the_ticket() {
     fs::remove_dir_all(lab.path("state/claims")).expect("it is there");
     assert_eq!(to_a.get("claim", json!({"ticket": "T"}))["outcome"], "claimed");
     assert!(fails(&lab, &["claim", "b", "T"], 1).contains("T is claimed by session a"));
-    // Another has its session meanwhile, with another agent.
-    fs::remove_dir_all(lab.path("state/supervisor")).expect("it is there");
-    let other = start(&lab, "a");
-    let reply = to_a.ask("claim", json!({"ticket": "U"}));
-    assert_eq!(reply["error"]["code"], "INTERNAL", "{reply}");
-    assert!(reply["error"]["message"].as_str().expect("text").contains("already supervised"), "{reply}");
-    assert_eq!(listed(&lab), [row("T", "a", true)]);
-    stop(other);
+    // Another has its session meanwhile, from where the first one cannot be seen.
+    for place in Place::possible(&[Place::Pid1]) {
+        fs::remove_dir_all(lab.path("state/supervisor")).expect("it is there");
+        let other = Launch::session(&lab, "a", [FAKE, "wait"]).at(place).start();
+        other.wait_for_output("READY");
+        let reply = to_a.ask("claim", json!({"ticket": "U"}));
+        assert_eq!(reply["error"]["code"], "INTERNAL", "{reply}");
+        assert!(reply["error"]["message"].as_str().expect("text").contains("already supervised"), "{reply}");
+        assert_eq!(listed(&lab), [row("T", "a", true)]);
+        stop(other);
+    }
     stop(a);
     stop(b);
 }

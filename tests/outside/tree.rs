@@ -422,5 +422,8 @@ fn a_deep_tree_starts_and_stops_within_its_times() {
     assert_eq!(below.len(), 5 * agents * 2 + 4, "a supervisor and an agent each, and four nodes");
     node.get("stop", json!({}));
     sup.end_within(Duration::from_secs(60)).assert_code(0);
-    assert!(below.iter().all(|process| !procfs::alive(process.pid)));
+    let is_it =
+        |before: &procfs::Process| procfs::process(before.pid).filter(|now| now.started == before.started);
+    let alive: Vec<_> = below.iter().filter_map(is_it).collect();
+    assert!(alive.is_empty(), "{alive:?}");
 }

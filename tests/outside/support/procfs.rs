@@ -10,6 +10,8 @@ pub struct Process {
     pub session: i32,
     pub state: char,
     pub foreground: i32,
+    /// A pid comes back when there have been enough others.
+    pub started: u64,
 }
 
 impl Process {
@@ -40,7 +42,8 @@ fn parse(stat: &str) -> Option<Process> {
     let mut number = || words.next()?.parse::<i32>().ok();
     let (parent, group, session, _terminal, foreground) =
         (number()?, number()?, number()?, number()?, number()?);
-    Some(Process { pid, parent, group, session, state, foreground })
+    let started = words.nth(13)?.parse().ok()?;
+    Some(Process { pid, parent, group, session, state, foreground, started })
 }
 
 pub fn process(pid: i32) -> Option<Process> {
